@@ -1,0 +1,2 @@
+/** Native loader, status mapping and the calls into the generated bindings. Not exported. */
+package dev.berth.internal;

@@ -1,0 +1,2 @@
+/** What every package of Berth shares. */
+package dev.berth;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.request;
+
+/**
+ * One request as it enters the waiting queue. Immutable.
+ *
+ * @param id unique among live requests, any value
+ * @param promptTokens length of the prompt in tokens, 0 or more (a request that is to run needs at least 1)
+ * @param maxNewTokens output limit in tokens, 1 or more
+ * @param priority larger is more urgent; {@link #DEFAULT_PRIORITY} unless set
+ * @param scheduling placement wishes, {@link SchedulingParams#NONE} if there are none
+ * @param children further sequences of the same prompt (n - 1), 0 or more; they cost admission budget (spec 01 §3.4)
+ * @param tag the caller's own number, returned with the result
+ */
+public record Request(
+    long id,
+    int promptTokens,
+    int maxNewTokens,
+    double priority,
+    SchedulingParams scheduling,
+    int children,
+    long tag) {
+  /** The priority of a request that asks for none. */
+  public static final double DEFAULT_PRIORITY = 0.5;
+
+  public Request {
+    if (promptTokens < 0) {
+      throw new IllegalArgumentException("promptTokens must be >= 0, got " + promptTokens);
+    }
+    if (maxNewTokens < 1) {
+      throw new IllegalArgumentException("maxNewTokens must be >= 1, got " + maxNewTokens);
+    }
+    if (children < 0) {
+      throw new IllegalArgumentException("children must be >= 0, got " + children);
+    }
+    if (Double.isNaN(priority)) {
+      throw new IllegalArgumentException("priority must be a number");
+    }
+  }
+
+  /** A request with default priority and no placement wishes. */
+  public static Request of(long id, int promptTokens, int maxNewTokens) {
+    return new Request(id, promptTokens, maxNewTokens, DEFAULT_PRIORITY, SchedulingParams.NONE, 0, 0);
+  }
+
+  /** The same request with placement wishes. */
+  public Request withScheduling(SchedulingParams wishes) {
+    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag);
+  }
+
+  /** The same request with another caller's number. */
+  public Request withTag(long newTag) {
+    return new Request(id, promptTokens, maxNewTokens, priority, scheduling, children, newTag);
+  }
+
+  /** Admission budget that the request takes: itself and its children (spec 01 §3.4). */
+  public int admissionCost() {
+    return 1 + children;
+  }
+}

@@ -1,0 +1,2 @@
+/** Requests, their states, the table that holds the live ones, and the queue of those that wait. */
+package dev.berth.request;

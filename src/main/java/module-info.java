@@ -1,0 +1,17 @@
+import org.jspecify.annotations.NullMarked;
+
+/** Admission, seating and KV-page engine for LLM serving. */
+@NullMarked
+module dev.berth {
+  requires static transitive org.jspecify;
+  requires static org.snakeyaml.engine;
+  requires static tools.jackson.core;
+  requires static tools.jackson.jr.ob;
+  requires static info.picocli;
+
+  exports dev.berth;
+  exports dev.berth.id;
+
+  opens dev.berth.cli to
+      info.picocli;
+}
