@@ -10,7 +10,9 @@ module dev.berth {
   requires static info.picocli;
 
   exports dev.berth;
+  exports dev.berth.config;
   exports dev.berth.id;
+  exports dev.berth.plan;
 
   opens dev.berth.cli to
       info.picocli;
