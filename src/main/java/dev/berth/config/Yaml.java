@@ -91,6 +91,7 @@ final class Yaml {
             .setCodePointLimit(MAX_SIZE)
             .setMaxAliasesForCollections(Integer.MAX_VALUE)
             .setAllowDuplicateKeys(true)
+            .setAllowNonScalarKeys(true)
             .build();
     try {
       checkShape(source, text, settings);

@@ -49,8 +49,11 @@ class ConfigNodeTest {
             """);
     assertThat(root.requireInt("a", 0, 10)).isEqualTo(1);
     assertThat(root.child("b").requireDouble("c", 0, 10)).isEqualTo(2.5);
-    assertThat(root.child("b").findDecimal("c", BigDecimal.ZERO, BigDecimal.TEN)).contains(new BigDecimal("2.5"));
-    assertThat(root.child("b").list("d")).extracting(ConfigNode::asString).containsExactly("x", "y", "3");
+    assertThat(root.child("b").findDecimal("c", BigDecimal.ZERO, BigDecimal.TEN))
+        .contains(new BigDecimal("2.5"));
+    assertThat(root.child("b").list("d"))
+        .extracting(ConfigNode::asString)
+        .containsExactly("x", "y", "3");
     assertThat(root.requireBoolean("e")).isTrue();
     assertThat(root.requireEnum("f", Colour.class)).isEqualTo(Colour.DARK_RED);
     assertThat(root.requireLong("g", 0, Long.MAX_VALUE)).isEqualTo(Long.MAX_VALUE);
@@ -65,7 +68,9 @@ class ConfigNodeTest {
   void readsJsonAsTheSubsetOfYamlThatItIs() {
     var root = parse("{\"a\": 1, \"b\": [true, null], \"c\": {\"d\": \"t\"}}");
     assertThat(root.requireInt("a", 0, 1)).isEqualTo(1);
-    assertThat(root.list("b")).extracting(ConfigNode::kind).containsExactly(ConfigNode.Kind.SCALAR, ConfigNode.Kind.NULL);
+    assertThat(root.list("b"))
+        .extracting(ConfigNode::kind)
+        .containsExactly(ConfigNode.Kind.SCALAR, ConfigNode.Kind.NULL);
     assertThat(root.child("c").requireString("d")).isEqualTo("t");
   }
 
@@ -102,7 +107,8 @@ class ConfigNodeTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {".nan", ".inf", "-.inf", "NaN", "1e999", "-0.1", "1.1", "0x1", "'0.5'", "text"})
+  @ValueSource(
+      strings = {".nan", ".inf", "-.inf", "NaN", "1e999", "-0.1", "1.1", "0x1", "'0.5'", "text"})
   void refusesWhatIsNoFiniteNumberInRange(String value) {
     var root = parse("a: " + value + "\n");
     assertThat(failure(() -> root.requireDouble("a", 0, 1)))
@@ -130,7 +136,8 @@ class ConfigNodeTest {
     var root = parse("a: null\nb: ~\nc:\n");
     assertThat(root.optInt("a", 3, 0, 9)).isEqualTo(3);
     assertThat(root.findString("b")).isEmpty();
-    assertThat(failure(() -> root.findString("c"))).startsWith("x.yaml:3: c: found nothing after the colon");
+    assertThat(failure(() -> root.findString("c")))
+        .startsWith("x.yaml:3: c: found nothing after the colon");
   }
 
   @Test
@@ -138,16 +145,19 @@ class ConfigNodeTest {
     var root = parse("max_batchsize: 4\n");
     assertThat(failure(() -> root.requireInt("max_batch_size", 1, 9)))
         .isEqualTo(
-            "x.yaml:1: max_batch_size: is missing; it is needed here; found 'max_batchsize', which looks like it");
+            "x.yaml:1: max_batch_size: is missing; it is needed here; found 'max_batchsize', which"
+                + " looks like it");
   }
 
   @Test
   void anUnreadKeyIsAnErrorThatNamesItsLineAndTheNearestKnownKey() {
     var root = parse("arms:\n- name: a\n  speling: 1\n- name: b\n");
-    root.list("arms").forEach(arm -> {
-      arm.requireString("name");
-      arm.optInt("spelling", 0, 0, 9);
-    });
+    root.list("arms")
+        .forEach(
+            arm -> {
+              arm.requireString("name");
+              arm.optInt("spelling", 0, 0, 9);
+            });
     assertThat(failure(root::finish))
         .isEqualTo("x.yaml:3: arms[0].speling: unknown key; did you mean 'spelling'?");
   }
@@ -187,11 +197,18 @@ class ConfigNodeTest {
       quoteCharacter = '`',
       value = {
         "a: 1\\na: 2\\n | x.yaml:2: a: the key stands here a second time (first on line 1)",
-        "b:\\n  a: 1\\n  c: 1\\n  a: 2\\n | x.yaml:4: b.a: the key stands here a second time (first on line 2)",
+        "b:\\n"
+            + "  a: 1\\n"
+            + "  c: 1\\n"
+            + "  a: 2\\n"
+            + " | x.yaml:4: b.a: the key stands here a second time (first on line 2)",
         "{\"a\": 1, \"a\": 2} | x.yaml:1: a: the key stands here a second time (first on line 1)",
         "a: &x [*x]\\n | x.yaml:1: a[0]: an alias refers to a value that contains it",
-        "a: &x\\n  <<: *x\\n | x.yaml:2: a: an alias refers to a value that contains it",
-        "a:\\n  <<: 3\\n | x.yaml:2: a: << takes the alias of a mapping, or a list of such; found something else",
+        "a: &x\\n  <<: *x\\n | x.yaml:1: a: an alias refers to a value that contains it",
+        "a:\\n"
+            + "  <<: 3\\n"
+            + " | x.yaml:2: a: << takes the alias of a mapping, or a list of such; found something"
+            + " else",
         "? [a]\\n: 1\\n | x.yaml:1: found a list or mapping as a key; allowed: text",
         "a: 1\\n---\\nb: 2\\n | x.yaml:2: a second document starts here; one per file is allowed",
         "`` | x.yaml:1: is empty; a document is needed",
@@ -220,7 +237,10 @@ class ConfigNodeTest {
         .isInstanceOf(ConfigException.class)
         .hasMessageStartingWith("x.yaml:" + line + ": malformed YAML: ")
         .satisfies(e -> assertThat(e.getMessage()).doesNotContain("\n"))
-        .satisfies(e -> assertThat(((BerthException) e).code()).isEqualTo(BerthException.Code.CONFIGURATION));
+        .satisfies(
+            e ->
+                assertThat(((BerthException) e).code())
+                    .isEqualTo(BerthException.Code.CONFIGURATION));
   }
 
   @Test
@@ -236,7 +256,9 @@ class ConfigNodeTest {
     }
     Assertions.assertTimeoutPreemptively(
         Duration.ofSeconds(20),
-        () -> assertThat(failure(() -> parse(bomb.toString()))).contains("expands to more than 200000 values"));
+        () ->
+            assertThat(failure(() -> parse(bomb.toString())))
+                .contains("expands to more than 200000 values"));
   }
 
   @Test
@@ -247,7 +269,9 @@ class ConfigNodeTest {
     }
     Assertions.assertTimeoutPreemptively(
         Duration.ofSeconds(20),
-        () -> assertThat(failure(() -> parse(bomb.toString()))).contains("expands to more than 200000 values"));
+        () ->
+            assertThat(failure(() -> parse(bomb.toString())))
+                .contains("expands to more than 200000 values"));
   }
 
   @ParameterizedTest
@@ -264,20 +288,26 @@ class ConfigNodeTest {
 
   @Test
   void tellsTheTroubleWithAFile(@TempDir Path folder) throws IOException {
-    assertThat(failure(() -> ConfigNode.read(folder.resolve("no.yaml")))).endsWith("no.yaml: there is no such file");
+    assertThat(failure(() -> ConfigNode.read(folder.resolve("no.yaml"))))
+        .endsWith("no.yaml: there is no such file");
     assertThat(failure(() -> ConfigNode.read(folder))).endsWith(": is a folder; a file is needed");
-    var bad = Files.write(folder.resolve("bad.yaml"), new byte[] {'a', ':', '\n', (byte) 0xff, '\n'});
-    assertThat(failure(() -> ConfigNode.read(bad))).endsWith("bad.yaml:2: found bytes that are not UTF-8 text");
+    var bad =
+        Files.write(folder.resolve("bad.yaml"), new byte[] {'a', ':', '\n', (byte) 0xff, '\n'});
+    assertThat(failure(() -> ConfigNode.read(bad)))
+        .endsWith("bad.yaml:2: found bytes that are not UTF-8 text");
     var nul = Files.writeString(folder.resolve("nul.yaml"), "a: 1\nb: \u0000\n");
     assertThat(failure(() -> ConfigNode.read(nul)))
         .endsWith("nul.yaml:2: found the character U+0000, which a YAML file may not hold");
     var large = Files.write(folder.resolve("large.yaml"), new byte[(4 << 20) + 1]);
-    assertThat(failure(() -> ConfigNode.read(large))).endsWith("is larger than 4194304 bytes, the most allowed");
+    assertThat(failure(() -> ConfigNode.read(large)))
+        .endsWith("is larger than 4194304 bytes, the most allowed");
   }
 
   @Test
   void aByteOrderMarkAndWindowsLineEndsAreFine(@TempDir Path folder) throws IOException {
-    var file = Files.write(folder.resolve("w.yaml"), "\uFEFFa: 1\r\nb: x\r\n".getBytes(StandardCharsets.UTF_8));
+    var file =
+        Files.write(
+            folder.resolve("w.yaml"), "\uFEFFa: 1\r\nb: x\r\n".getBytes(StandardCharsets.UTF_8));
     var root = ConfigNode.read(file);
     assertThat(root.requireInt("a", 0, 9)).isEqualTo(1);
     assertThat(failure(() -> root.requireInt("b", 0, 9))).contains(":2: b: found x;");
@@ -291,7 +321,9 @@ class ConfigNodeTest {
 
   @Test
   void aRootThatIsNoMappingIsNamed() {
-    assertThat(failure(() -> parse("- 1\n").requireInt("a", 0, 1))).isEqualTo("x.yaml:1: found a list; allowed: a mapping");
-    assertThat(failure(() -> parse("null").find("a"))).isEqualTo("x.yaml:1: found null; allowed: a mapping");
+    assertThat(failure(() -> parse("- 1\n").requireInt("a", 0, 1)))
+        .isEqualTo("x.yaml:1: found a list; allowed: a mapping");
+    assertThat(failure(() -> parse("null").find("a")))
+        .isEqualTo("x.yaml:1: found null; allowed: a mapping");
   }
 }
