@@ -151,7 +151,8 @@ final class PlanCommand implements Callable<Integer> {
       throw new ParameterException(
           spec.commandLine(), "a configuration is needed: a file, or a name of --list");
     }
-    var plan = ServingPlan.of(read(file), options());
+    var options = options();
+    var plan = ServingPlan.of(read(file), options);
     out.println(json ? PlanJson.of(plan).text() : PlanText.of(plan));
     out.flush();
     return plan.worst().map(this::status).orElse(0);
