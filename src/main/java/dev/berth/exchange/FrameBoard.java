@@ -3,6 +3,8 @@ package dev.berth.exchange;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 
 /**
  * One collective's frames, one per rank in rank order: {@code long[ranks][HEADER_WORDS + payloadWords]}, reused every
@@ -38,12 +40,15 @@ public final class FrameBoard {
   private final int payloadWords;
   private final int stride;
   private final long[] words;
+  private final MemorySegment segment;
+  private long sequence = -1;
+  private long hash;
 
   /**
    * A board for one collective.
    *
    * @param op which one
-   * @param ranks 1 or more
+   * @param ranks frames, 1 or more
    * @param payloadWords words of every rank's payload, 0 or more
    */
   public FrameBoard(Op op, int ranks, int payloadWords) {
@@ -56,6 +61,36 @@ public final class FrameBoard {
     this.payloadWords = payloadWords;
     this.stride = HEADER_WORDS + payloadWords;
     this.words = new long[Math.multiplyExact(ranks, stride)];
+    this.segment = MemorySegment.ofArray(words);
+  }
+
+  /** An empty frame of this kind: header and payload. */
+  public static long[] frame(int payloadWords) {
+    return new long[HEADER_WORDS + payloadWords];
+  }
+
+  /** Writes the header of a frame that a rank is about to send. */
+  public static void header(
+      long[] frame, Op op, long epoch, long sequence, int flags, int error, long decisionHash) {
+    frame[0] = first(op);
+    frame[1] = epoch;
+    frame[2] = sequence;
+    frame[3] = (frame.length - HEADER_WORDS) * 8L | (long) flags << 32;
+    frame[4] = Integer.toUnsignedLong(error);
+    frame[5] = decisionHash;
+  }
+
+  private static long first(Op op) {
+    return Integer.toUnsignedLong(MAGIC) | (long) VERSION << 32 | (long) op.ordinal() << 48;
+  }
+
+  /** Takes a rank's frame. */
+  public void put(int rank, long[] frame) {
+    if (frame.length != stride) {
+      throw new BerthException(
+          Code.ARGUMENT, "frame of " + frame.length + " words, " + stride + " expected");
+    }
+    System.arraycopy(frame, 0, words, rank * stride, stride);
   }
 
   /** Number of ranks. */
@@ -68,26 +103,19 @@ public final class FrameBoard {
     return stride;
   }
 
-  /** The frames themselves, written in place. */
-  public long[] words() {
-    return words;
+  /** All frames as memory, for readers of payloads. */
+  public MemorySegment segment() {
+    return segment;
   }
 
-  /** Offset of a rank's payload in {@link #words()}. */
-  public int payload(int rank) {
-    return rank * stride + HEADER_WORDS;
+  /** Byte offset of a rank's payload in {@link #segment()}. */
+  public long payloadOffset(int rank) {
+    return (rank * (long) stride + HEADER_WORDS) * Long.BYTES;
   }
 
-  /** Writes the header of a rank's frame. */
-  public void header(int rank, long epoch, long sequence, int flags, int error, long decisionHash) {
-    int at = rank * stride;
-    words[at] =
-        Integer.toUnsignedLong(MAGIC) | (long) VERSION << 32 | (long) op.ordinal() << 48;
-    words[at + 1] = epoch;
-    words[at + 2] = sequence;
-    words[at + 3] = payloadWords * 8L | (long) flags << 32;
-    words[at + 4] = Integer.toUnsignedLong(error);
-    words[at + 5] = decisionHash;
+  /** A word of a rank's payload. */
+  public long word(int rank, int index) {
+    return words[rank * stride + HEADER_WORDS + Objects.checkIndex(index, payloadWords)];
   }
 
   /** Rolling decision hash that a rank's frame carries. */
@@ -101,25 +129,41 @@ public final class FrameBoard {
   }
 
   /**
-   * Checks every frame's header.
+   * Checks every frame's header and takes the hash of the whole board.
    *
    * @throws BerthException DIVERGED naming the first rank whose frame isn't of this collective, epoch and sequence
    */
-  public void verify(long epoch, long sequence) {
-    long first =
-        Integer.toUnsignedLong(MAGIC) | (long) VERSION << 32 | (long) op.ordinal() << 48;
+  public void verify(long epoch, long expectedSequence) {
+    long first = first(op);
     for (int rank = 0; rank < ranks; rank++) {
       int at = rank * stride;
       if (words[at] != first) {
         throw foreign(rank, "magic, version or operation", words[at], first);
       } else if (words[at + 1] != epoch) {
         throw foreign(rank, "epoch", words[at + 1], epoch);
-      } else if (words[at + 2] != sequence) {
-        throw foreign(rank, "sequence", words[at + 2], sequence);
+      } else if (words[at + 2] != expectedSequence) {
+        throw foreign(rank, "sequence", words[at + 2], expectedSequence);
       } else if ((int) words[at + 3] != payloadWords * 8) {
         throw foreign(rank, "payload bytes", (int) words[at + 3], payloadWords * 8L);
       }
     }
+    sequence = expectedSequence;
+    long h = op.ordinal();
+    for (long word : words) {
+      h = (h ^ word) * 0x9E3779B97F4A7C15L;
+      h ^= h >>> 32;
+    }
+    hash = h;
+  }
+
+  /** Sequence of the last collective that was verified, -1 before the first. */
+  public long sequence() {
+    return sequence;
+  }
+
+  /** Hash over all frames of the last verified collective: equal on all ranks that gathered the same. */
+  public long hash() {
+    return hash;
   }
 
   private BerthException foreign(int rank, String field, long found, long wanted) {
@@ -127,15 +171,5 @@ public final class FrameBoard {
         Code.DIVERGED,
         "rank %d sent %s 0x%x in the %s collective, 0x%x was expected"
             .formatted(rank, field, found, op, wanted));
-  }
-
-  /** Hash over all frames: equal on all ranks that gathered the same. */
-  public long hash() {
-    long h = op.ordinal();
-    for (long word : words) {
-      h = (h ^ word) * 0x9E3779B97F4A7C15L;
-      h ^= h >>> 32;
-    }
-    return h;
   }
 }
