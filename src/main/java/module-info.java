@@ -11,6 +11,8 @@ module dev.berth {
 
   exports dev.berth;
   exports dev.berth.id;
+  exports dev.berth.request;
+  exports dev.berth.route;
 
   opens dev.berth.cli to
       info.picocli;
