@@ -36,7 +36,7 @@ bool RankCore::valid(const berth_core_config &c) {
          c.max_num_tokens >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
          c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
          c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
-         flag(c.exclude_retiring) && flag(c.pad_after) && flag(c.transceiver) &&
+         flag(c.exclude_retiring) && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
          (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
          (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
          c.pages >= -1;
@@ -221,7 +221,7 @@ void RankCore::admit() {
 // Spec 01 section 7.1: retirees count as active; requests whose KV isn't here don't, where there is a transceiver.
 bool RankCore::needs_pad_before() const {
   const berth_iteration &it = iteration_;
-  if (it.filling || dummy_active_) return false;
+  if (config_.padding == BERTH_PAD_NONE || it.filling || dummy_active_) return false;
   int32_t count = active_count_;
   if (config_.transceiver) {
     for (int32_t i = 0; i < active_count_; ++i) {
@@ -235,7 +235,7 @@ bool RankCore::needs_pad_before() const {
 // Spec 01 section 7.2: a rank at its cap is left empty, and so vetoes the forward.
 bool RankCore::needs_pad_after() const {
   const berth_iteration &it = iteration_;
-  return config_.pad_after && !it.filling && !dummy_active_ && slot_size_[building_] == 0 && active_count_ > 0 &&
+  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 && active_count_ > 0 &&
          it.expected > 0 && active_count_ < config_.admission_cap;
 }
 

@@ -174,6 +174,13 @@ enum berth_wait_reason {
   BERTH_WAIT_REASONS = 10
 };
 
+/* Where an empty rank is padded so that the fleet can go on (spec 01 section 7). */
+enum berth_padding {
+  BERTH_PAD_NONE = 0,   /* without attention DP a rank asks only itself */
+  BERTH_PAD_BEFORE = 1, /* before scheduling: the pipeline loop */
+  BERTH_PAD_BOTH = 2    /* before and after */
+};
+
 enum berth_chunking { BERTH_CHUNK_NONE = 0, BERTH_CHUNK_FCFS = 1 };
 
 /* Hot row, 64 bytes: all that scheduling reads. */
@@ -271,11 +278,11 @@ typedef struct berth_core_config {
   int32_t exclusive_flight;   /* 1: a row in a launched batch isn't scheduled again (pipeline) */
   int32_t mark_retiring;      /* 1: state 14 is set on this stage */
   int32_t exclude_retiring;   /* 1: retirees are left out of the rank state's routable counts */
-  int32_t pad_after;          /* 1: pad an empty batch after scheduling */
+  int32_t padding;            /* berth_padding */
   int32_t transceiver;        /* 1: states 8 and 9 aren't schedulable work when padding */
   int32_t chunking;           /* berth_chunking */
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
-  int32_t padding;
+  int32_t unused;
   int64_t pages;              /* pages of this rank; -1: not limited */
 } berth_core_config;
 

@@ -1289,6 +1289,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_WAIT_REASONS() {
         return BERTH_WAIT_REASONS;
     }
+    private static final int BERTH_PAD_NONE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_padding.BERTH_PAD_NONE = 0
+     * }
+     */
+    public static int BERTH_PAD_NONE() {
+        return BERTH_PAD_NONE;
+    }
+    private static final int BERTH_PAD_BEFORE = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_padding.BERTH_PAD_BEFORE = 1
+     * }
+     */
+    public static int BERTH_PAD_BEFORE() {
+        return BERTH_PAD_BEFORE;
+    }
+    private static final int BERTH_PAD_BOTH = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_padding.BERTH_PAD_BOTH = 2
+     * }
+     */
+    public static int BERTH_PAD_BOTH() {
+        return BERTH_PAD_BOTH;
+    }
     private static final int BERTH_CHUNK_NONE = (int)0L;
     /**
      * {@snippet lang=c :

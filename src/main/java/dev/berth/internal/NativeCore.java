@@ -103,7 +103,7 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.exclusive_flight(config, c.exclusiveFlight() ? 1 : 0);
       berth_core_config.mark_retiring(config, c.markRetiring() ? 1 : 0);
       berth_core_config.exclude_retiring(config, c.excludeRetiring() ? 1 : 0);
-      berth_core_config.pad_after(config, c.padAfter() ? 1 : 0);
+      berth_core_config.padding(config, c.padding().ordinal());
       berth_core_config.transceiver(config, c.transceiver() ? 1 : 0);
       berth_core_config.chunking(
           config, c.chunked() ? BerthNative.BERTH_CHUNK_FCFS() : BerthNative.BERTH_CHUNK_NONE());
@@ -113,6 +113,13 @@ public final class NativeCore implements AutoCloseable {
       Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
       return new NativeCore(out.get(ValueLayout.ADDRESS, 0));
     }
+  }
+
+  /** Where an empty rank is padded; the order is {@code berth_padding}'s. */
+  public enum Padding {
+    NONE,
+    BEFORE,
+    BOTH
   }
 
   /** What {@link #create} needs; the fields of {@code berth_core_config}. */
@@ -131,7 +138,7 @@ public final class NativeCore implements AutoCloseable {
       boolean exclusiveFlight,
       boolean markRetiring,
       boolean excludeRetiring,
-      boolean padAfter,
+      Padding padding,
       boolean transceiver,
       boolean chunked,
       int tokensPerBlock,
@@ -154,8 +161,22 @@ public final class NativeCore implements AutoCloseable {
     berth_iteration.admits(iteration, n + 1);
   }
 
-  /** Appends to the change inbox: what happened to a row. */
-  public void change(int row, long id, int kind) {
+  /** Appends to the change inbox: the KV of a row is here. */
+  public void arrived(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_ARRIVED());
+  }
+
+  /** Appends to the change inbox: the transfer of a row failed. */
+  public void failed(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_FAILED());
+  }
+
+  /** Appends to the change inbox: nobody wants the row's request any more. */
+  public void cancel(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_CANCEL());
+  }
+
+  private void change(int row, long id, int kind) {
     int n = berth_iteration.changes(iteration);
     MemorySegment c = berth_change.asSlice(changes, Objects.checkIndex(n, rows - 1));
     berth_change.request_id(c, id);
