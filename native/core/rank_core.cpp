@@ -36,7 +36,8 @@ bool RankCore::valid(const berth_core_config &c) {
          c.max_num_tokens >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
          c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
          c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
-         flag(c.exclude_retiring) && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
+         c.retiring >= BERTH_RETIRING_CHARGED &&
+         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
          (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
          (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
          c.pages >= -1;
@@ -600,10 +601,9 @@ void RankCore::describe() {
   for (int32_t i = 0; i < active_count_; ++i) {
     const berth_row &row = rows_[active_[i]];
     if (!(row.flags & BERTH_ROW_DUMMY)) ++it.state_counts[kStateIndex.of[row.state + 1]];
-    if (config_.exclude_retiring && row.state == BERTH_STATE_RETIRING) {
-      ++it.retiring;
-    } else {
-      ++it.routable;
+    const bool left_out = row.state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
+    (left_out ? it.retiring : it.routable) += 1;
+    if (!left_out || config_.retiring == BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED) {
       it.routable_tokens += cold_[active_[i]].load_tokens;
     }
   }

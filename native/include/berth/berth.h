@@ -181,6 +181,13 @@ enum berth_padding {
   BERTH_PAD_BOTH = 2    /* before and after */
 };
 
+/* How a rank's state counts requests in state 14 (spec 01 section 2.1). */
+enum berth_retiring {
+  BERTH_RETIRING_CHARGED = 0,                 /* as everybody else */
+  BERTH_RETIRING_EXCLUDED = 1,                /* in neither routable count */
+  BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED = 2  /* their tokens still count: how the published run was made */
+};
+
 enum berth_chunking { BERTH_CHUNK_NONE = 0, BERTH_CHUNK_FCFS = 1 };
 
 /* Hot row, 64 bytes: all that scheduling reads. */
@@ -277,7 +284,7 @@ typedef struct berth_core_config {
   int32_t pending_batches;    /* batches launched before the oldest is settled: 0, 1 (overlap) or pp - 1 */
   int32_t exclusive_flight;   /* 1: a row in a launched batch isn't scheduled again (pipeline) */
   int32_t mark_retiring;      /* 1: state 14 is set on this stage */
-  int32_t exclude_retiring;   /* 1: retirees are left out of the rank state's routable counts */
+  int32_t retiring;           /* berth_retiring: how the rank state counts retirees */
   int32_t padding;            /* berth_padding */
   int32_t transceiver;        /* 1: states 8 and 9 aren't schedulable work when padding */
   int32_t chunking;           /* berth_chunking */
@@ -320,7 +327,7 @@ typedef struct berth_iteration {
   int32_t done;             /* entries of the done outbox */
   int32_t tokens_out;       /* tokens settled in this iteration */
   int32_t routable;         /* n of spec 01 section 2.1 */
-  int32_t retiring;         /* rho: state 14, 0 unless exclude_retiring */
+  int32_t retiring;         /* rho: state 14, 0 while they are charged */
   int64_t routable_tokens;  /* tau */
   int32_t state_counts[16]; /* requests by state in the order of berth_request_state, dummies not counted */
   int32_t seats_used;

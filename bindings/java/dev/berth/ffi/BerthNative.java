@@ -1316,6 +1316,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_PAD_BOTH() {
         return BERTH_PAD_BOTH;
     }
+    private static final int BERTH_RETIRING_CHARGED = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_retiring.BERTH_RETIRING_CHARGED = 0
+     * }
+     */
+    public static int BERTH_RETIRING_CHARGED() {
+        return BERTH_RETIRING_CHARGED;
+    }
+    private static final int BERTH_RETIRING_EXCLUDED = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_retiring.BERTH_RETIRING_EXCLUDED = 1
+     * }
+     */
+    public static int BERTH_RETIRING_EXCLUDED() {
+        return BERTH_RETIRING_EXCLUDED;
+    }
+    private static final int BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_retiring.BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED = 2
+     * }
+     */
+    public static int BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED() {
+        return BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED;
+    }
     private static final int BERTH_CHUNK_NONE = (int)0L;
     /**
      * {@snippet lang=c :

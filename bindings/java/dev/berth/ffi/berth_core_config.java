@@ -29,7 +29,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t pending_batches;
  *     int32_t exclusive_flight;
  *     int32_t mark_retiring;
- *     int32_t exclude_retiring;
+ *     int32_t retiring;
  *     int32_t padding;
  *     int32_t transceiver;
  *     int32_t chunking;
@@ -60,7 +60,7 @@ public class berth_core_config {
         BerthNative.C_INT.withName("pending_batches"),
         BerthNative.C_INT.withName("exclusive_flight"),
         BerthNative.C_INT.withName("mark_retiring"),
-        BerthNative.C_INT.withName("exclude_retiring"),
+        BerthNative.C_INT.withName("retiring"),
         BerthNative.C_INT.withName("padding"),
         BerthNative.C_INT.withName("transceiver"),
         BerthNative.C_INT.withName("chunking"),
@@ -692,48 +692,48 @@ public class berth_core_config {
         struct.set(mark_retiring$LAYOUT, mark_retiring$OFFSET, fieldValue);
     }
 
-    private static final OfInt exclude_retiring$LAYOUT = (OfInt)$LAYOUT.select(groupElement("exclude_retiring"));
+    private static final OfInt retiring$LAYOUT = (OfInt)$LAYOUT.select(groupElement("retiring"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static final OfInt exclude_retiring$layout() {
-        return exclude_retiring$LAYOUT;
+    public static final OfInt retiring$layout() {
+        return retiring$LAYOUT;
     }
 
-    private static final long exclude_retiring$OFFSET = $LAYOUT.byteOffset(groupElement("exclude_retiring"));
+    private static final long retiring$OFFSET = $LAYOUT.byteOffset(groupElement("retiring"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static final long exclude_retiring$offset() {
-        return exclude_retiring$OFFSET;
+    public static final long retiring$offset() {
+        return retiring$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static int exclude_retiring(MemorySegment struct) {
-        return struct.get(exclude_retiring$LAYOUT, exclude_retiring$OFFSET);
+    public static int retiring(MemorySegment struct) {
+        return struct.get(retiring$LAYOUT, retiring$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static void exclude_retiring(MemorySegment struct, int fieldValue) {
-        struct.set(exclude_retiring$LAYOUT, exclude_retiring$OFFSET, fieldValue);
+    public static void retiring(MemorySegment struct, int fieldValue) {
+        struct.set(retiring$LAYOUT, retiring$OFFSET, fieldValue);
     }
 
     private static final OfInt padding$LAYOUT = (OfInt)$LAYOUT.select(groupElement("padding"));

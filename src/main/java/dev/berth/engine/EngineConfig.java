@@ -5,6 +5,7 @@ import dev.berth.internal.NativeCore;
 import dev.berth.plan.SeatPlan;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
+import dev.berth.route.RetiringRule;
 
 /**
  * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
@@ -17,6 +18,7 @@ import dev.berth.route.RankCap;
  * @param chunkedContext whether a context may be split over iterations
  * @param pages KV pages of one rank, -1 if they aren't limited
  * @param gate what holds a benchmark fill
+ * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
  * @param queue order of the waiting queue
  */
@@ -29,6 +31,7 @@ public record EngineConfig(
     Chunking chunkedContext,
     long pages,
     FillGate gate,
+    RetiringTokens retiringTokens,
     RankCap cap,
     WaitingQueue.Policy queue) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
@@ -38,6 +41,14 @@ public record EngineConfig(
   public enum Transfer {
     NONE,
     TRANSCEIVER
+  }
+
+  /** Token load of retiring requests that admission leaves out. */
+  public enum RetiringTokens {
+    /** Left out too. */
+    EXCLUDED,
+    /** Still charged, as in the published run of evidence E1. */
+    RAW
   }
 
   /** How a context that doesn't fit in one iteration's tokens is treated. */
@@ -68,6 +79,7 @@ public record EngineConfig(
         Chunking.NONE,
         -1,
         FillGate.NONE,
+        RetiringTokens.EXCLUDED,
         RankCap.HARD,
         WaitingQueue.Policy.FCFS);
   }
@@ -97,6 +109,16 @@ public record EngineConfig(
   /** Pipeline stages. */
   public int stages() {
     return plan.shape().pipelineSize();
+  }
+
+  /** How the gather counts retiring requests. */
+  public RetiringRule retiringRule() {
+    if (!plan.excludesRetiring()) {
+      return RetiringRule.CHARGED;
+    }
+    return retiringTokens == RetiringTokens.RAW
+        ? RetiringRule.EXCLUDED_TOKENS_CHARGED
+        : RetiringRule.EXCLUDED;
   }
 
   /** Batches launched before the oldest is settled. */
@@ -139,7 +161,7 @@ public record EngineConfig(
         pendingBatches(),
         loop() == Loop.PIPELINE,
         marks,
-        plan.excludesRetiring(),
+        NativeCore.Retiring.valueOf(retiringRule().name()),
         padding(),
         transfer == Transfer.TRANSCEIVER,
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,

@@ -102,7 +102,7 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.pending_batches(config, c.pendingBatches());
       berth_core_config.exclusive_flight(config, c.exclusiveFlight() ? 1 : 0);
       berth_core_config.mark_retiring(config, c.markRetiring() ? 1 : 0);
-      berth_core_config.exclude_retiring(config, c.excludeRetiring() ? 1 : 0);
+      berth_core_config.retiring(config, c.retiring().ordinal());
       berth_core_config.padding(config, c.padding().ordinal());
       berth_core_config.transceiver(config, c.transceiver() ? 1 : 0);
       berth_core_config.chunking(
@@ -122,6 +122,13 @@ public final class NativeCore implements AutoCloseable {
     BOTH
   }
 
+  /** How the rank state counts retirees; the order is {@code berth_retiring}'s. */
+  public enum Retiring {
+    CHARGED,
+    EXCLUDED,
+    EXCLUDED_TOKENS_CHARGED
+  }
+
   /** What {@link #create} needs; the fields of {@code berth_core_config}. */
   public record CoreConfig(
       int rows,
@@ -137,7 +144,7 @@ public final class NativeCore implements AutoCloseable {
       int pendingBatches,
       boolean exclusiveFlight,
       boolean markRetiring,
-      boolean excludeRetiring,
+      Retiring retiring,
       Padding padding,
       boolean transceiver,
       boolean chunked,
