@@ -4,8 +4,8 @@ package dev.berth.config;
 import dev.berth.BerthException;
 
 /**
- * A file that cannot be used as it stands: {@code file:line: field: what was found, what is allowed}. One exception
- * names one place.
+ * A file that cannot be used as it stands: {@code file:line: field: what was found, what is
+ * allowed}. One exception names one place.
  */
 public final class ConfigException extends BerthException {
   private static final long serialVersionUID = 1L;

@@ -20,11 +20,12 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * One value of a YAML or JSON file: it knows its file, line and dotted path, and remembers which of its keys were
- * asked for. Getters check type and range; {@link #finish} refuses keys that nobody asked for.
+ * One value of a YAML or JSON file: it knows its file, line and dotted path, and remembers which of
+ * its keys were asked for. Getters check type and range; {@link #finish} refuses keys that nobody
+ * asked for.
  *
- * <p>{@code require…} needs the key, {@code find…} reports its absence, {@code opt…} has a default. An explicit {@code
- * null} is absence; nothing at all after the colon is an error. Not thread-safe.
+ * <p>{@code require…} needs the key, {@code find…} reports its absence, {@code opt…} has a default.
+ * An explicit {@code null} is absence; nothing at all after the colon is an error. Not thread-safe.
  */
 public final class ConfigNode {
   /** What a value is. */
@@ -110,8 +111,9 @@ public final class ConfigNode {
   /**
    * Reads a file.
    *
-   * @throws ConfigException if it cannot be read, is empty, larger than 4 MiB, not UTF-8, malformed, nested deeper than
-   *     64 levels, expands to more than 200 000 values, or holds a key twice
+   * @throws ConfigException if it cannot be read, is empty, larger than 4 MiB, not UTF-8,
+   *     malformed, nested deeper than 64 levels, expands to more than 200 000 values, or holds a
+   *     key twice
    */
   public static ConfigNode read(Path file) {
     return parse(file.toString(), Yaml.readText(file));
@@ -125,7 +127,8 @@ public final class ConfigNode {
    */
   public static ConfigNode parse(String source, String text) {
     if (text.length() > Yaml.MAX_SIZE) {
-      throw new ConfigException(source, 0, "", "is larger than " + Yaml.MAX_SIZE + " characters, the most allowed");
+      throw new ConfigException(
+          source, 0, "", "is larger than " + Yaml.MAX_SIZE + " characters, the most allowed");
     }
     return new ConfigTree(source).build(Yaml.compose(source, text));
   }
@@ -149,7 +152,10 @@ public final class ConfigNode {
     return kind;
   }
 
-  /** Whether the key is there with a value other than an explicit {@code null}. Does not count as asking for it. */
+  /**
+   * Whether the key is there with a value other than an explicit {@code null}. Does not count as
+   * asking for it.
+   */
   public boolean has(String key) {
     var child = fields.get(key);
     return child != null && child.kind != Kind.NULL;
@@ -247,7 +253,9 @@ public final class ConfigNode {
   }
 
   public OptionalLong findLong(String key, long min, long max) {
-    return find(key).map(node -> OptionalLong.of(node.asLong(min, max))).orElse(OptionalLong.empty());
+    return find(key)
+        .map(node -> OptionalLong.of(node.asLong(min, max)))
+        .orElse(OptionalLong.empty());
   }
 
   public double requireDouble(String key, double min, double max) {
@@ -430,8 +438,8 @@ public final class ConfigNode {
   /**
    * To be called once everything was read.
    *
-   * @throws ConfigException naming the first key at or below this value that nobody asked for, with the nearest known
-   *     one
+   * @throws ConfigException naming the first key at or below this value that nobody asked for, with
+   *     the nearest known one
    */
   public void finish() {
     var unread = unread();
@@ -473,7 +481,10 @@ public final class ConfigNode {
   public ConfigException error(String key, String problem) {
     var child = fields.get(key);
     return new ConfigException(
-        source, child == null ? line : child.line, path.isEmpty() ? key : path + "." + key, problem);
+        source,
+        child == null ? line : child.line,
+        path.isEmpty() ? key : path + "." + key,
+        problem);
   }
 
   private ConfigNode expect(Kind wanted, String allowed) {
@@ -509,7 +520,8 @@ public final class ConfigNode {
   }
 
   private Optional<String> closest(String key) {
-    return Spelling.closest(key, asked.stream().filter(other -> !fields.containsKey(other)).toList());
+    return Spelling.closest(
+        key, asked.stream().filter(other -> !fields.containsKey(other)).toList());
   }
 
   private static String spelling(String name) {

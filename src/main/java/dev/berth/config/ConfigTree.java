@@ -16,7 +16,10 @@ import org.snakeyaml.engine.v2.nodes.NodeTuple;
 import org.snakeyaml.engine.v2.nodes.ScalarNode;
 import org.snakeyaml.engine.v2.nodes.SequenceNode;
 
-/** Expands a composed document into {@link ConfigNode}s: aliases and merge keys resolved, duplicates refused. */
+/**
+ * Expands a composed document into {@link ConfigNode}s: aliases and merge keys resolved, duplicates
+ * refused.
+ */
 final class ConfigTree {
   /** Most values after aliases are expanded; a real file has some hundreds. */
   static final int MAX_VALUES = 200_000;
@@ -39,14 +42,17 @@ final class ConfigTree {
     var place = new Place(source, lineOf(node), keyLine, path);
     count(node, path);
     if (!open.add(node)) {
-      throw new ConfigException(source, place.line(), path, "an alias refers to a value that contains it");
+      throw new ConfigException(
+          source, place.line(), path, "an alias refers to a value that contains it");
     }
     try {
       return switch (node) {
         case MappingNode mapping -> ConfigNode.mapping(place, fields(mapping, path));
         case SequenceNode sequence -> ConfigNode.sequence(place, items(sequence, path));
         case ScalarNode scalar -> scalar(scalar, place);
-        default -> throw new ConfigException(source, place.line(), path, "found an unsupported YAML value");
+        default ->
+            throw new ConfigException(
+                source, place.line(), path, "found an unsupported YAML value");
       };
     } finally {
       open.remove(node);
@@ -86,7 +92,10 @@ final class ConfigTree {
       var earlier = fields.get(key);
       if (earlier != null) {
         throw new ConfigException(
-            source, at, child, "the key stands here a second time (first on line " + earlier.line() + ")");
+            source,
+            at,
+            child,
+            "the key stands here a second time (first on line " + earlier.line() + ")");
       }
       fields.put(key, value(tuple.getValueNode(), at, child));
     }
@@ -99,14 +108,18 @@ final class ConfigTree {
   private void count(Node node, String path) {
     if (++values > MAX_VALUES) {
       throw new ConfigException(
-          source, lineOf(node), path, "the file expands to more than " + MAX_VALUES + " values, the most allowed");
+          source,
+          lineOf(node),
+          path,
+          "the file expands to more than " + MAX_VALUES + " values, the most allowed");
     }
   }
 
   private Map<String, ConfigNode> inherited(MappingNode other, String path) {
     count(other, path);
     if (!open.add(other)) {
-      throw new ConfigException(source, lineOf(other), path, "an alias refers to a value that contains it");
+      throw new ConfigException(
+          source, lineOf(other), path, "an alias refers to a value that contains it");
     }
     try {
       return fields(other, path);
@@ -133,14 +146,18 @@ final class ConfigTree {
       return mapping;
     }
     throw new ConfigException(
-        source, lineOf(node), path, "<< takes the alias of a mapping, or a list of such; found something else");
+        source,
+        lineOf(node),
+        path,
+        "<< takes the alias of a mapping, or a list of such; found something else");
   }
 
   private String key(Node node, String path) {
     if (node instanceof ScalarNode scalar) {
       return scalar.getValue();
     }
-    throw new ConfigException(source, lineOf(node), path, "found a list or mapping as a key; allowed: text");
+    throw new ConfigException(
+        source, lineOf(node), path, "found a list or mapping as a key; allowed: text");
   }
 
   private static int lineOf(Node node) {

@@ -25,7 +25,9 @@ import org.snakeyaml.engine.v2.nodes.Node;
 import org.snakeyaml.engine.v2.parser.ParserImpl;
 import org.snakeyaml.engine.v2.scanner.StreamReader;
 
-/** Text to a composed node tree within fixed limits. JSON is read as the subset of YAML that it is. */
+/**
+ * Text to a composed node tree within fixed limits. JSON is read as the subset of YAML that it is.
+ */
 final class Yaml {
   /** Largest file, in bytes and in code points. */
   static final int MAX_SIZE = 4 << 20;
@@ -53,7 +55,8 @@ final class Yaml {
       throw new ConfigException(source, 0, "", "cannot be read: " + e.getMessage());
     }
     if (bytes.length > MAX_SIZE) {
-      throw new ConfigException(source, 0, "", "is larger than " + MAX_SIZE + " bytes, the most allowed");
+      throw new ConfigException(
+          source, 0, "", "is larger than " + MAX_SIZE + " bytes, the most allowed");
     }
     return decode(source, bytes);
   }
@@ -97,8 +100,7 @@ final class Yaml {
       checkShape(source, text, settings);
       return new Composer(settings, parser(text, settings))
           .getSingleNode()
-          .orElseThrow(
-              () -> new ConfigException(source, 1, "", "is empty; a document is needed"));
+          .orElseThrow(() -> new ConfigException(source, 1, "", "is empty; a document is needed"));
     } catch (ReaderException e) {
       throw new ConfigException(
           source,
@@ -107,9 +109,11 @@ final class Yaml {
           "found the character U+%04X, which a YAML file may not hold".formatted(e.getCodePoint()));
     } catch (MarkedYamlEngineException e) {
       var mark = Optional.ofNullable(e.getProblemMark()).flatMap(m -> m);
-      throw new ConfigException(source, mark.map(Yaml::line).orElse(1), "", malformed(text, mark, e));
+      throw new ConfigException(
+          source, mark.map(Yaml::line).orElse(1), "", malformed(text, mark, e));
     } catch (YamlEngineException e) {
-      throw new ConfigException(source, 1, "", "malformed YAML: " + oneLine(String.valueOf(e.getMessage())));
+      throw new ConfigException(
+          source, 1, "", "malformed YAML: " + oneLine(String.valueOf(e.getMessage())));
     }
   }
 
@@ -121,7 +125,9 @@ final class Yaml {
     return mark.getLine() + 1;
   }
 
-  /** Walks the events without recursion, so that depth is refused before anything recurses over it. */
+  /**
+   * Walks the events without recursion, so that depth is refused before anything recurses over it.
+   */
   private static void checkShape(String source, String text, LoadSettings settings) {
     int depth = 0;
     int documents = 0;
@@ -134,7 +140,10 @@ final class Yaml {
       }
       if (event instanceof CollectionStartEvent && ++depth > MAX_DEPTH) {
         throw new ConfigException(
-            source, lineOf(event), "", "is nested deeper than " + MAX_DEPTH + " levels, the most allowed");
+            source,
+            lineOf(event),
+            "",
+            "is nested deeper than " + MAX_DEPTH + " levels, the most allowed");
       }
       if (event instanceof CollectionEndEvent) {
         depth--;

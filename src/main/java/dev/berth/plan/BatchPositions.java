@@ -4,7 +4,8 @@ package dev.berth.plan;
 /**
  * Number of rows of the scheduled batch of one rank. It never grows with seats or pipeline size.
  *
- * <p>Only a {@link SeatPlan} makes one, so that a pool cannot be sized by a number derived elsewhere.
+ * <p>Only a {@link SeatPlan} makes one, so that a pool cannot be sized by a number derived
+ * elsewhere.
  */
 public final class BatchPositions {
   private final int count;

@@ -9,8 +9,9 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * The headroom gate H = attention DP ∧ pp = 1 ∧ overlap on ∧ not hybrid ∧ no MRoPE delta cache ∧ beam width 1 (spec 01
- * §6.1). Disaggregation is not an input. One gate feeds the seat pool and the router.
+ * The headroom gate H = attention DP ∧ pp = 1 ∧ overlap on ∧ not hybrid ∧ no MRoPE delta cache ∧
+ * beam width 1 (spec 01 §6.1). Disaggregation is not an input. One gate feeds the seat pool and the
+ * router.
  *
  * @param closedBy every input that keeps it closed, none if it is open
  */

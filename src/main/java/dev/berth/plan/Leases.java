@@ -2,9 +2,11 @@
 package dev.berth.plan;
 
 /**
- * Number of leases of one rank that requests can hold, reserved ones not included: rows of the page tables.
+ * Number of leases of one rank that requests can hold, reserved ones not included: rows of the page
+ * tables.
  *
- * <p>Only a {@link SeatPlan} makes one, so that a pool cannot be sized by a number derived elsewhere.
+ * <p>Only a {@link SeatPlan} makes one, so that a pool cannot be sized by a number derived
+ * elsewhere.
  */
 public final class Leases {
   private final int count;

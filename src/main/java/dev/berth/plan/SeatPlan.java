@@ -9,10 +9,11 @@ import java.util.OptionalLong;
 import java.util.stream.Collectors;
 
 /**
- * Every size that one rank of a worker needs, each computed here and nowhere else (DESIGN.md decisions 3 and 4).
- * Immutable.
+ * Every size that one rank of a worker needs, each computed here and nowhere else (DESIGN.md
+ * decisions 3 and 4). Immutable.
  *
- * <p>Notation of the formulas: B = max batch size of a rank, pp = pipeline stages, H = the headroom gate.
+ * <p>Notation of the formulas: B = max batch size of a rank, pp = pipeline stages, H = the headroom
+ * gate.
  */
 public final class SeatPlan {
   private final WorkerShape shape;
@@ -21,7 +22,8 @@ public final class SeatPlan {
   private final List<Advice> advice;
   private final WhatIf whatIf;
 
-  private SeatPlan(WorkerShape shape, SeatPolicy policy, Sizes sizes, List<Advice> advice, WhatIf whatIf) {
+  private SeatPlan(
+      WorkerShape shape, SeatPolicy policy, Sizes sizes, List<Advice> advice, WhatIf whatIf) {
     this.shape = shape;
     this.policy = policy;
     this.sizes = sizes;
@@ -30,7 +32,12 @@ public final class SeatPlan {
   }
 
   private record Sizes(
-      Seats seats, Leases leases, int reserved, int transferAllowance, int overlapAllowance, int admissionCap) {}
+      Seats seats,
+      Leases leases,
+      int reserved,
+      int transferAllowance,
+      int overlapAllowance,
+      int admissionCap) {}
 
   /**
    * What decides about the effect of a plan: two plans with equal values here run alike.
@@ -76,7 +83,8 @@ public final class SeatPlan {
             (int) transfer,
             (int) overlap,
             (int) cap);
-    return new PlanOutcome.Planned(new SeatPlan(shape, policy, sizes, capAdvice(shape, cap), WhatIf.NONE));
+    return new PlanOutcome.Planned(
+        new SeatPlan(shape, policy, sizes, capAdvice(shape, cap), WhatIf.NONE));
   }
 
   /** B·pp: sequences that the stages of one rank hold in flight. */
@@ -85,8 +93,8 @@ public final class SeatPlan {
   }
 
   /**
-   * UNIFIED: B·pp, + B if H; disaggregated max(that, 2·B·pp) (DESIGN.md decision 4). SPLIT: B·pp, 2·B if H; no
-   * disaggregation term (spec 01 §6.2).
+   * UNIFIED: B·pp, + B if H; disaggregated max(that, 2·B·pp) (DESIGN.md decision 4). SPLIT: B·pp,
+   * 2·B if H; no disaggregation term (spec 01 §6.2).
    */
   private static long seats(WorkerShape shape, SeatPolicy policy) {
     long running = resident(shape) + (HeadroomGate.of(shape).open() ? shape.maxBatchSize() : 0);
@@ -97,17 +105,18 @@ public final class SeatPlan {
   }
 
   /**
-   * Leases beyond the seats for requests whose KV is in transfer: they hold a lease and no seat (spec 01 §6.2). None
-   * where H doubles the seats already: transfers share that room.
+   * Leases beyond the seats for requests whose KV is in transfer: they hold a lease and no seat
+   * (spec 01 §6.2). None where H doubles the seats already: transfers share that room.
    */
   private static long transferAllowance(WorkerShape shape, SeatPolicy policy) {
-    boolean owed = policy == SeatPolicy.SPLIT && shape.disaggregated() && !HeadroomGate.of(shape).open();
+    boolean owed =
+        policy == SeatPolicy.SPLIT && shape.disaggregated() && !HeadroomGate.of(shape).open();
     return owed ? resident(shape) : 0;
   }
 
   /**
-   * Leases beyond the seats for requests that retire under overlap without headroom seats (spec 01 §6.2). Where the
-   * transfer allowance stands they share it.
+   * Leases beyond the seats for requests that retire under overlap without headroom seats (spec 01
+   * §6.2). Where the transfer allowance stands they share it.
    */
   private static long overlapAllowance(WorkerShape shape, SeatPolicy policy) {
     boolean owed =
@@ -132,7 +141,10 @@ public final class SeatPlan {
     return shape.maxNumTokens() / shape.tokensPerGeneration();
   }
 
-  /** Leases that padding needs: one request, or a target and a draft under confidence scheduling (spec 03 §3). */
+  /**
+   * Leases that padding needs: one request, or a target and a draft under confidence scheduling
+   * (spec 03 §3).
+   */
   private static int paddingRequirement(WorkerShape shape) {
     return shape.has(Trait.CONFIDENCE_SCHEDULING) ? 2 : 1;
   }
@@ -144,11 +156,14 @@ public final class SeatPlan {
     var ends = "its rows end at B x pp = " + resident(shape) + "; use the split seat policy";
     if (shape.hybrid()) {
       reasons.add(
-          new Reason("unified-hybrid", "unified seats cannot be used with a hybrid (SSM) model: " + ends));
+          new Reason(
+              "unified-hybrid", "unified seats cannot be used with a hybrid (SSM) model: " + ends));
     }
     if (shape.mropeDelta()) {
       reasons.add(
-          new Reason("unified-mrope-delta", "unified seats cannot be used with an MRoPE delta cache: " + ends));
+          new Reason(
+              "unified-mrope-delta",
+              "unified seats cannot be used with an MRoPE delta cache: " + ends));
     }
   }
 
@@ -157,7 +172,10 @@ public final class SeatPlan {
       reasons.add(
           new Reason(
               "padding-leases",
-              "padding needs " + paddingRequirement(shape) + " reserved leases, configured are " + reserved));
+              "padding needs "
+                  + paddingRequirement(shape)
+                  + " reserved leases, configured are "
+                  + reserved));
     }
   }
 
@@ -177,20 +195,29 @@ public final class SeatPlan {
     }
   }
 
-  /** Spec 01 §6.1: the cache has max_num_tokens·pp + 1 rows keyed by seat, and the last one is reserved. */
+  /**
+   * Spec 01 §6.1: the cache has max_num_tokens·pp + 1 rows keyed by seat, and the last one is
+   * reserved.
+   */
   private static void checkMropeRows(WorkerShape shape, long seats, List<Reason> reasons) {
     long rows = (long) shape.maxNumTokens() * shape.pipelineSize();
     if (shape.mropeDelta() && shape.maxNumTokens() > 0 && seats > rows) {
       reasons.add(
           new Reason(
               "mrope-rows",
-              "the MRoPE delta cache has " + rows + " rows beside its reserved one, but there are " + seats + " seats"));
+              "the MRoPE delta cache has "
+                  + rows
+                  + " rows beside its reserved one, but there are "
+                  + seats
+                  + " seats"));
     }
   }
 
   private static void checkWidth(String what, long size, List<Reason> reasons) {
     if (size > Integer.MAX_VALUE) {
-      reasons.add(new Reason("size", what + " would be " + size + "; the most allowed is " + Integer.MAX_VALUE));
+      reasons.add(
+          new Reason(
+              "size", what + " would be " + size + "; the most allowed is " + Integer.MAX_VALUE));
     }
   }
 
@@ -216,8 +243,8 @@ public final class SeatPlan {
   }
 
   /**
-   * The same plan with departures that an experiment asks for. Declared allowances stay, so that the validator sees
-   * what no longer agrees.
+   * The same plan with departures that an experiment asks for. Declared allowances stay, so that
+   * the validator sees what no longer agrees.
    *
    * @throws BerthException with code ARGUMENT if a size passes the range of int
    */
@@ -226,7 +253,8 @@ public final class SeatPlan {
     int derivedLeases = sizes.leases.count();
     if (departures.has(Switch.HEADROOM_UNDER_PIPELINE)) {
       derivedSeats = narrow((shape.pipelineSize() + 1L) * shape.maxBatchSize());
-      derivedLeases = narrow((long) derivedSeats + sizes.transferAllowance + sizes.overlapAllowance);
+      derivedLeases =
+          narrow((long) derivedSeats + sizes.transferAllowance + sizes.overlapAllowance);
     }
     var changed =
         new Sizes(
@@ -292,7 +320,9 @@ public final class SeatPlan {
     return sizes.leases.count();
   }
 
-  /** Leases that ordinary requests can hold; the reserved ones are among them only under a what-if. */
+  /**
+   * Leases that ordinary requests can hold; the reserved ones are among them only under a what-if.
+   */
   public int spendableLeases() {
     return sizes.leases.count() + (whatIf.has(Switch.RESERVED_SPENDABLE) ? sizes.reserved : 0);
   }
@@ -320,7 +350,10 @@ public final class SeatPlan {
     return headroom().open() || whatIf.has(Switch.HEADROOM_UNDER_PIPELINE);
   }
 
-  /** Leases that the plan declares beyond the seats for requests whose KV is in transfer; 0 under UNIFIED. */
+  /**
+   * Leases that the plan declares beyond the seats for requests whose KV is in transfer; 0 under
+   * UNIFIED.
+   */
   public int transferAllowance() {
     return sizes.transferAllowance;
   }
@@ -330,19 +363,25 @@ public final class SeatPlan {
     return sizes.overlapAllowance;
   }
 
-  /** Recurrent-state slots of one rank, one for each live sequence: B·pp for a hybrid model, else 0 (spec 03 §3). */
+  /**
+   * Recurrent-state slots of one rank, one for each live sequence: B·pp for a hybrid model, else 0
+   * (spec 03 §3).
+   */
   public int stateRows() {
     return shape.hybrid() ? (int) resident(shape) : 0;
   }
 
-  /** Rows of the recurrent-state index tensor with the padding requests: B + reserved if hybrid, else 0 (spec 03 §3). */
+  /**
+   * Rows of the recurrent-state index tensor with the padding requests: B + reserved if hybrid,
+   * else 0 (spec 03 §3).
+   */
   public int stateIndexRows() {
     return shape.hybrid() ? shape.maxBatchSize() + sizes.reserved : 0;
   }
 
   /**
-   * Rows of the MRoPE delta cache, keyed by seat, the last one reserved: max_num_tokens·pp + 1 (spec 01 §6.1); empty
-   * without that cache or without max_num_tokens.
+   * Rows of the MRoPE delta cache, keyed by seat, the last one reserved: max_num_tokens·pp + 1
+   * (spec 01 §6.1); empty without that cache or without max_num_tokens.
    */
   public OptionalLong mropeRows() {
     return shape.mropeDelta() && shape.maxNumTokens() > 0
@@ -350,7 +389,10 @@ public final class SeatPlan {
         : OptionalLong.empty();
   }
 
-  /** Most requests that the capacity scheduler keeps resident: B·pp, at least 2 under attention DP (spec 01 §6.5). */
+  /**
+   * Most requests that the capacity scheduler keeps resident: B·pp, at least 2 under attention DP
+   * (spec 01 §6.5).
+   */
   public int requestSlots() {
     return atLeastTwoUnderAttentionDp((int) resident(shape));
   }

@@ -4,7 +4,8 @@ package dev.berth.plan;
 /**
  * Number of seats of one rank: rows of everything keyed by a live, schedulable sequence.
  *
- * <p>Only a {@link SeatPlan} makes one, so that a pool cannot be sized by a number derived elsewhere.
+ * <p>Only a {@link SeatPlan} makes one, so that a pool cannot be sized by a number derived
+ * elsewhere.
  */
 public final class Seats {
   private final int count;

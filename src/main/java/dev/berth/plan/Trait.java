@@ -11,6 +11,9 @@ public enum Trait {
   HYBRID,
   /** The model keeps an MRoPE delta cache, whose rows are keyed by seat. */
   MROPE_DELTA,
-  /** Confidence-scheduled speculation: it keeps a padding pair of target and draft instead of one padding request. */
+  /**
+   * Confidence-scheduled speculation: it keeps a padding pair of target and draft instead of one
+   * padding request.
+   */
   CONFIDENCE_SCHEDULING
 }

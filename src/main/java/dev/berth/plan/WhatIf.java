@@ -10,21 +10,25 @@ import java.util.OptionalInt;
 import java.util.Set;
 
 /**
- * Departures from the rules that an experiment asks for by name (DESIGN.md decision 4). Never a default, always listed
- * in the plan's description.
+ * Departures from the rules that an experiment asks for by name (DESIGN.md decision 4). Never a
+ * default, always listed in the plan's description.
  *
  * @param seats seats of one rank in place of the derived number, 1 or more
  * @param leases leases of one rank in place of the derived number, 1 or more
  * @param reserved reserved leases in place of the derived number, 0 or more
  * @param switches rules that are turned around
  */
-public record WhatIf(OptionalInt seats, OptionalInt leases, OptionalInt reserved, Set<Switch> switches) {
+public record WhatIf(
+    OptionalInt seats, OptionalInt leases, OptionalInt reserved, Set<Switch> switches) {
   /** A rule that an experiment turns around. */
   public enum Switch {
     /** Ordinary requests may take the reserved leases, as in the engine that published E2. */
     RESERVED_SPENDABLE("ordinary requests may take the reserved leases"),
-    /** Seats and leases are (pp + 1)·B and retiring requests are excluded although pp is above 1. */
-    HEADROOM_UNDER_PIPELINE("seats and leases are (pp + 1) x B and retiring requests are not charged"),
+    /**
+     * Seats and leases are (pp + 1)·B and retiring requests are excluded although pp is above 1.
+     */
+    HEADROOM_UNDER_PIPELINE(
+        "seats and leases are (pp + 1) x B and retiring requests are not charged"),
     /** Retiring requests count against the admission budget whatever the gate says. */
     CHARGE_RETIRING("retiring requests are charged");
 
@@ -44,7 +48,8 @@ public record WhatIf(OptionalInt seats, OptionalInt leases, OptionalInt reserved
     least("leases", leases, 1);
     least("reserved", reserved, 0);
     switches =
-        Collections.unmodifiableSet(switches.isEmpty() ? EnumSet.noneOf(Switch.class) : EnumSet.copyOf(switches));
+        Collections.unmodifiableSet(
+            switches.isEmpty() ? EnumSet.noneOf(Switch.class) : EnumSet.copyOf(switches));
   }
 
   public static Builder builder() {
@@ -68,7 +73,8 @@ public record WhatIf(OptionalInt seats, OptionalInt leases, OptionalInt reserved
   private static void least(String name, OptionalInt value, int min) {
     if (value.isPresent() && value.getAsInt() < min) {
       throw new BerthException(
-          BerthException.Code.ARGUMENT, "what-if " + name + " must be >= " + min + ", got " + value.getAsInt());
+          BerthException.Code.ARGUMENT,
+          "what-if " + name + " must be >= " + min + ", got " + value.getAsInt());
     }
   }
 

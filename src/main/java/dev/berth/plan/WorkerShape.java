@@ -14,7 +14,8 @@ import java.util.Set;
  *
  * @param maxBatchSize B, sequences in one scheduled batch of one rank, 1 to 1 048 576
  * @param pipelineSize pp, pipeline stages, 1 to 1024
- * @param ranks tensor-parallel size, which is the number of attention-DP ranks where attention DP is on, 1 to 65 536
+ * @param ranks tensor-parallel size, which is the number of attention-DP ranks where attention DP
+ *     is on, 1 to 65 536
  * @param beamWidth 1 to 1024
  * @param maxNumTokens tokens in one step of one rank; 0 if unset
  * @param draftTokens draft tokens a generation step carries beside its own, 0 to 1024
@@ -56,7 +57,9 @@ public record WorkerShape(
     range("maxSeqLen", maxSeqLen, 0, Integer.MAX_VALUE);
     range("tokensPerBlock", tokensPerBlock, 1, MAX_TOKENS_PER_BLOCK);
     paddingLeases.ifPresent(count -> range("paddingLeases", count, 0, MAX_BATCH_SIZE));
-    traits = Collections.unmodifiableSet(traits.isEmpty() ? EnumSet.noneOf(Trait.class) : EnumSet.copyOf(traits));
+    traits =
+        Collections.unmodifiableSet(
+            traits.isEmpty() ? EnumSet.noneOf(Trait.class) : EnumSet.copyOf(traits));
   }
 
   /** A worker with one rank, one stage and nothing switched on. */
@@ -92,11 +95,13 @@ public record WorkerShape(
   }
 
   /**
-   * The one predicate for "disaggregated": a transfer engine is configured and is not called {@code none} (spec 01
-   * §12.6).
+   * The one predicate for "disaggregated": a transfer engine is configured and is not called {@code
+   * none} (spec 01 §12.6).
    */
   public boolean disaggregated() {
-    return transferBackend.filter(name -> !name.toLowerCase(Locale.ROOT).equals("none")).isPresent();
+    return transferBackend
+        .filter(name -> !name.toLowerCase(Locale.ROOT).equals("none"))
+        .isPresent();
   }
 
   /** Ranks that seat requests of their own: all of them under attention DP, else one group. */
@@ -112,7 +117,8 @@ public record WorkerShape(
   private static void range(String name, int value, int min, int max) {
     if (value < min || value > max) {
       throw new BerthException(
-          BerthException.Code.ARGUMENT, name + " must be from " + min + " to " + max + ", got " + value);
+          BerthException.Code.ARGUMENT,
+          name + " must be from " + min + " to " + max + ", got " + value);
     }
   }
 

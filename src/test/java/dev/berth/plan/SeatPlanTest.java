@@ -104,7 +104,11 @@ class SeatPlanTest {
   @Test
   void theGateNamesEveryInputThatKeepsItClosed() {
     var closed =
-        WorkerShape.builder(8).pipelineSize(2).beamWidth(2).with(Trait.HYBRID, Trait.MROPE_DELTA).build();
+        WorkerShape.builder(8)
+            .pipelineSize(2)
+            .beamWidth(2)
+            .with(Trait.HYBRID, Trait.MROPE_DELTA)
+            .build();
     assertThat(split(closed).headroom().closedBy()).containsExactly(HeadroomInput.values());
     var open = shape(8, 1, "y", "on", "y");
     assertThat(split(open).headroom().toString()).isEqualTo("open");
@@ -123,7 +127,11 @@ class SeatPlanTest {
                 assertThat(refused.reasons())
                     .singleElement()
                     .satisfies(reason -> assertThat(reason.rule()).isEqualTo(rule))
-                    .satisfies(reason -> assertThat(reason.message()).contains("B x pp = 16").contains("split")));
+                    .satisfies(
+                        reason ->
+                            assertThat(reason.message())
+                                .contains("B x pp = 16")
+                                .contains("split")));
     assertThat(SeatPlan.of(shape, SeatPolicy.SPLIT)).isInstanceOf(Planned.class);
   }
 
@@ -160,7 +168,9 @@ class SeatPlanTest {
     var capped = unified(shape.maxNumTokens(128).build());
     assertThat(capped.admissionCap()).isEqualTo(32);
     assertThat(capped.fleetCapacity()).isEqualTo(256);
-    assertThat(capped.advice()).singleElement().satisfies(a -> assertThat(a.message()).endsWith(">= 256"));
+    assertThat(capped.advice())
+        .singleElement()
+        .satisfies(a -> assertThat(a.message()).endsWith(">= 256"));
     var full = unified(shape.maxNumTokens(256).build());
     assertThat(full.admissionCap()).isEqualTo(64);
     assertThat(full.advice()).isEmpty();
@@ -168,7 +178,10 @@ class SeatPlanTest {
     assertThat(SeatPlan.of(shape.maxNumTokens(3).build(), SeatPolicy.UNIFIED))
         .isInstanceOfSatisfying(
             Refused.class,
-            refused -> assertThat(refused.reasons()).extracting(Reason::rule).containsExactly("step-tokens"));
+            refused ->
+                assertThat(refused.reasons())
+                    .extracting(Reason::rule)
+                    .containsExactly("step-tokens"));
   }
 
   /** Spec 06 BC-40: the batch size is a rank's own. */
@@ -210,7 +223,8 @@ class SeatPlanTest {
                 assertThat(refused.reasons())
                     .extracting(Reason::message)
                     .containsExactly(
-                        "the MRoPE delta cache has 63 rows beside its reserved one, but there are 64 seats"));
+                        "the MRoPE delta cache has 63 rows beside its reserved one, but there are"
+                            + " 64 seats"));
   }
 
   @Test
@@ -225,7 +239,8 @@ class SeatPlanTest {
     var outcome = SeatPlan.of(shape, SeatPolicy.UNIFIED);
     assertThat(((Refused) outcome).reasons())
         .extracting(Reason::rule)
-        .containsExactly("unified-hybrid", "unified-mrope-delta", "padding-leases", "step-tokens", "mrope-rows");
+        .containsExactly(
+            "unified-hybrid", "unified-mrope-delta", "padding-leases", "step-tokens", "mrope-rows");
     assertThatThrownBy(outcome::orThrow)
         .isInstanceOf(BerthException.class)
         .hasMessageContaining("hybrid")
@@ -260,7 +275,11 @@ class SeatPlanTest {
   void departuresAreListedAndChangeOnlyWhatTheyName() {
     var plan = unified(shape(2, 1, "y", "on", "n"));
     var changed =
-        plan.withWhatIf(WhatIf.builder().leases(2).with(Switch.RESERVED_SPENDABLE, Switch.CHARGE_RETIRING).build());
+        plan.withWhatIf(
+            WhatIf.builder()
+                .leases(2)
+                .with(Switch.RESERVED_SPENDABLE, Switch.CHARGE_RETIRING)
+                .build());
     assertThat(changed.seats().count()).isEqualTo(4);
     assertThat(changed.leases().count()).isEqualTo(2);
     assertThat(changed.indexCapacity()).isEqualTo(3);
@@ -268,7 +287,8 @@ class SeatPlanTest {
     assertThat(changed.excludesRetiring()).isFalse();
     assertThat(changed.describe())
         .endsWith(
-            "[what if: leases = 2; ordinary requests may take the reserved leases; retiring requests are charged]");
+            "[what if: leases = 2; ordinary requests may take the reserved leases; retiring"
+                + " requests are charged]");
     assertThat(plan.spendableLeases()).isEqualTo(4);
     assertThat(plan.describe()).doesNotContain("what if");
     assertThat(changed.effective()).isNotEqualTo(plan.effective());
@@ -279,7 +299,9 @@ class SeatPlanTest {
   void headroomUnderPipelineIsOneBatchMoreThanTheStages() {
     var plan = unified(shape(4, 2, "y", "on", "n"));
     assertThat(plan.describe())
-        .isEqualTo("B 4, seats 8, leases 8 + 1 reserved, H closed, overlap on, K 8, A 32, retiring charged");
+        .isEqualTo(
+            "B 4, seats 8, leases 8 + 1 reserved, H closed, overlap on, K 8, A 32, retiring"
+                + " charged");
     var wide = plan.withWhatIf(WhatIf.builder().with(Switch.HEADROOM_UNDER_PIPELINE).build());
     assertThat(wide.seats().count()).isEqualTo(12);
     assertThat(wide.leases().count()).isEqualTo(12);
