@@ -5,7 +5,6 @@ import dev.berth.engine.Admission;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.RankEngine;
 import dev.berth.request.RequestState;
-import dev.berth.request.WaitReason;
 import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.Map;
@@ -22,6 +21,10 @@ final class ArmRecorder implements RunObserver {
   private final int batchPositions;
   private final int seats;
   private final int leases;
+
+  /** Batch tokens above which not even the smallest prompt of the load would have fitted. */
+  private final int fullAt;
+
   private final long[] tokensIn;
   private final int[] assigned;
 
@@ -39,8 +42,11 @@ final class ArmRecorder implements RunObserver {
   private long gateOpenedAt = -1;
   private final Map<Check, Long> violations = new EnumMap<>(Check.class);
 
-  ArmRecorder(Arm arm) {
+  ArmRecorder(Arm arm, Load load) {
     var plan = arm.engine().plan();
+    int tokens = plan.shape().maxNumTokens();
+    int smallest = load.groups().stream().mapToInt(Load.Group::inputTokens).min().orElse(1);
+    fullAt = tokens == 0 ? Integer.MAX_VALUE : tokens - smallest;
     ranks = arm.engine().ranks();
     cap = plan.admissionCap();
     batchPositions = plan.batchPositions().count();
@@ -91,7 +97,7 @@ final class ArmRecorder implements RunObserver {
           waiting
               && group.launched()
               && engine.batch() < batchPositions
-              && engine.deferred(WaitReason.TOKENS) == 0);
+              && engine.batchTokens() <= fullAt);
     }
     if (group.launched()) {
       forwardHash = hash;
