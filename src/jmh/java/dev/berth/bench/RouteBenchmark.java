@@ -37,7 +37,7 @@ import org.openjdk.jmh.annotations.Warmup;
  * same placement on each of them before anything is timed.
  */
 @State(Scope.Thread)
-@BenchmarkMode(Mode.AverageTime)
+@BenchmarkMode(Mode.SampleTime)
 @OutputTimeUnit(TimeUnit.MICROSECONDS)
 @Fork(
     value = 3,
