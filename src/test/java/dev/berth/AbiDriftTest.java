@@ -41,8 +41,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * the compiler made of it, the bindings' side from reflection; both are sets of lines, and equal.
  */
 class AbiDriftTest {
-  private static final Path CLASSES =
-      TestFiles.codeOf(BerthNative.class);
+  private static final Path CLASSES = TestFiles.codeOf(BerthNative.class);
 
   @Test
   void theBindingsDescribeTheHeader() {

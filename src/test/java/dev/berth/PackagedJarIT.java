@@ -70,7 +70,10 @@ class PackagedJarIT {
     assertThat(result.exit()).as(result.out()).isZero();
     assertThat(result.out().lines()).hasSize(2);
     assertThat(result.out())
-        .contains("Seat[index=3]", "from the jar: jar:file:", JAR.toUri().getRawPath() + "!/META-INF/native/");
+        .contains(
+            "Seat[index=3]",
+            "from the jar: jar:file:",
+            JAR.toUri().getRawPath() + "!/META-INF/native/");
   }
 
   @Test

@@ -34,7 +34,8 @@ class NativeLibraryTest {
     assertThat(result.out().lines().filter(line -> line.startsWith("LOADED ")).distinct())
         .singleElement()
         .asString()
-        .contains("ABI 1", "from the jar: file:", CLASSES.toUri().getRawPath() + "META-INF/native/");
+        .contains(
+            "ABI 1", "from the jar: file:", CLASSES.toUri().getRawPath() + "META-INF/native/");
     assertThat(result.out()).contains("STATUS probe: stale handle (status 5)");
   }
 
@@ -227,7 +228,10 @@ class NativeLibraryTest {
     Result result =
         java(Map.of(), List.of(FLAG), Path.of(CLASSES + File.pathSeparator + other), "load");
     assertThat(result.out())
-        .contains("FAILED UNAVAILABLE", "differs from a second libberth at file:", other.toUri().getRawPath());
+        .contains(
+            "FAILED UNAVAILABLE",
+            "differs from a second libberth at file:",
+            other.toUri().getRawPath());
   }
 
   @Test
