@@ -8,6 +8,7 @@ import picocli.CommandLine.Command;
 @Command(
     name = "berth",
     mixinStandardHelpOptions = true,
+    subcommands = ReplayCommand.class,
     description = "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load.")
 public final class Main implements Runnable {
   /** Runs the command line and exits with its status. */

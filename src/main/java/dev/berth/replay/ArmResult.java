@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.replay;
 
+import dev.berth.plan.StartupValidator;
 import dev.berth.request.WaitReason;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,6 +14,7 @@ import java.util.OptionalDouble;
  *
  * @param arm the arm
  * @param run totals
+ * @param validator what the start-up validator said
  * @param histograms {@code assigned}, {@code batch}, {@code states}, {@code gate}, {@code tokens_in}, {@code
  *     steady_batch}, {@code steady_contexts}
  * @param numbers everything that is a single number
@@ -23,11 +25,49 @@ import java.util.OptionalDouble;
 public record ArmResult(
     Arm arm,
     RunResult run,
+    StartupValidator.Verdict validator,
     Map<String, Histogram> histograms,
     Map<String, Double> numbers,
     List<Met> expectations,
     List<CheckOutcome> checks,
     long forwardHash) {
+  /** Names of the histograms. */
+  public static final List<String> HISTOGRAMS =
+      List.of("assigned", "batch", "gate", "states", "tokens_in", "steady_batch", "steady_contexts");
+
+  /** Names of the single numbers, deferrals by reason aside. */
+  public static final List<String> NUMBERS =
+      List.of(
+          "requests",
+          "done",
+          "refused",
+          "unaccounted",
+          "iterations",
+          "forwards",
+          "mean_batch",
+          "steady_mean_batch",
+          "mean_real_per_record",
+          "virtual_seconds",
+          "tokens_per_second",
+          "peak_resident",
+          "peak_rank_load",
+          "resident",
+          "generating",
+          "init",
+          "fetched",
+          "waiting",
+          "gate_open",
+          "gate_iteration",
+          "gate_missing",
+          "validator_disagreements");
+
+  /** True if a name can be measured. */
+  public static boolean isNumber(String name) {
+    return NUMBERS.contains(name)
+        || java.util.Arrays.stream(WaitReason.values())
+            .anyMatch(r -> name.equals("deferrals." + r.name().toLowerCase(Locale.ROOT)));
+  }
+
   /** An expectation and what came out. */
   public record Met(Expectation expectation, OptionalDouble measured, boolean met) {}
 
@@ -50,7 +90,8 @@ public record ArmResult(
    */
   public record CheckOutcome(Check check, Status status, long violations, long declared) {}
 
-  static ArmResult of(Arm arm, RunResult run, ArmRecorder recorder, long validatorDisagreements) {
+  static ArmResult of(Arm arm, RunResult run, ArmRecorder recorder, StartupValidator.Verdict validator) {
+    long validatorDisagreements = validator.disagreements().size();
     var histograms = new LinkedHashMap<String, Histogram>();
     histograms.put("assigned", recorder.assignedVectors);
     histograms.put("batch", recorder.batches);
@@ -94,7 +135,8 @@ public record ArmResult(
     numbers.put("validator_disagreements", (double) validatorDisagreements);
 
     var partial =
-        new ArmResult(arm, run, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
+        new ArmResult(
+            arm, run, validator, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
     List<Met> met =
         arm.expect().stream()
             .map(
@@ -107,7 +149,8 @@ public record ArmResult(
         java.util.Arrays.stream(Check.values())
             .map(check -> outcome(arm, check, run, recorder, validatorDisagreements))
             .toList();
-    return new ArmResult(arm, run, histograms, numbers, met, checks, recorder.forwardHash());
+    return new ArmResult(
+        arm, run, validator, histograms, numbers, met, checks, recorder.forwardHash());
   }
 
   /** Requests launched on a rank and settled for good, a record. */
@@ -149,6 +192,11 @@ public record ArmResult(
             ? Status.FAILED
             : violations == 0 ? Status.PASSED : Status.FAILED_AS_DECLARED;
     return new CheckOutcome(check, status, violations, declared);
+  }
+
+  /** One of {@link #HISTOGRAMS}. */
+  public Histogram histogram(String name) {
+    return histograms.getOrDefault(name, new Histogram());
   }
 
   /**

@@ -88,6 +88,9 @@ public final class FleetRun implements LockstepGroup.Device {
         boolean ran = group.step(this);
         gathers++;
         if (!ran) {
+          if (arrivals.due(gathers, now, ended) > 0) {
+            continue;
+          }
           double next = Math.min(arrivals.nextAtMicros(gathers), transfers.nextAt());
           if (next == Double.POSITIVE_INFINITY) {
             return result(RunResult.Ending.DONE, "");

@@ -14,7 +14,7 @@ import java.util.Map;
 /** What a run adds up over ranks and iterations. */
 public final class RunTotals {
   private static final WaitReason[] REASONS = WaitReason.values();
-  private static final int NAMED = 20;
+  private static final int NAMED = 3;
 
   private final long[] ends = new long[EndKind.values().length];
   private final long[] deferrals = new long[REASONS.length];

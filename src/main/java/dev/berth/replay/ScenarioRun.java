@@ -3,6 +3,7 @@ package dev.berth.replay;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.plan.ConfigClass;
 import dev.berth.plan.StartupValidator;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -60,14 +61,15 @@ public final class ScenarioRun {
     for (ArmResult result : results.values()) {
       requireCollected(result, problems);
     }
+    scenario.expectedClass().ifPresent(expected -> requireClass(scenario, expected, problems));
     return new Result(scenario, List.copyOf(results.values()), List.copyOf(verdicts), problems);
   }
 
   private static ArmResult run(Scenario scenario, Arm arm, LongConsumer progress) {
-    List<String> refusals = StartupValidator.disagreements(arm.engine().plan());
-    if (!refusals.isEmpty() && !arm.validatorOverridden()) {
-      throw new BerthException(
-          Code.CONFIGURATION, "arm " + arm.name() + " can't start: " + String.join("; ", refusals));
+    StartupValidator.Verdict verdict =
+        StartupValidator.check(arm.engine().plan(), arm.engine().pools());
+    if (!arm.validatorOverridden()) {
+      verdict.orThrow();
     }
     var recorder = new ArmRecorder(arm);
     RunResult run =
@@ -78,7 +80,7 @@ public final class ScenarioRun {
             scenario.transferMicros(),
             recorder,
             progress);
-    return ArmResult.of(arm, run, recorder, refusals.size());
+    return ArmResult.of(arm, run, recorder, verdict);
   }
 
   /** A null result must not be vacuous: arms that are declared different must be different when they run. */
@@ -95,6 +97,16 @@ public final class ScenarioRun {
             "arms %s and %s are declared different, but their effective plans are equal: %s"
                 .formatted(twin, arm.name(), arm.describe()));
       }
+    }
+  }
+
+  private static void requireClass(
+      Scenario scenario, Scenario.ExpectedClass expected, List<String> problems) {
+    ConfigClass found = scenario.classOf(expected.arm());
+    if (found != expected.is()) {
+      problems.add(
+          "arm %s is %s, %s was expected"
+              .formatted(expected.arm(), found.title(), expected.is().title()));
     }
   }
 
