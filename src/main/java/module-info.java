@@ -3,7 +3,7 @@ import org.jspecify.annotations.NullMarked;
 /** Admission, seating and KV-page engine for LLM serving. */
 @NullMarked
 module dev.berth {
-  requires static transitive org.jspecify;
+  requires static org.jspecify;
   requires static org.snakeyaml.engine;
   requires static tools.jackson.core;
   requires static tools.jackson.jr.ob;
@@ -11,8 +11,12 @@ module dev.berth {
 
   exports dev.berth;
   exports dev.berth.config;
+  exports dev.berth.engine;
+  exports dev.berth.exchange;
   exports dev.berth.id;
   exports dev.berth.plan;
+  exports dev.berth.request;
+  exports dev.berth.route;
 
   opens dev.berth.cli to
       info.picocli;

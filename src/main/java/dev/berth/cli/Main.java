@@ -10,7 +10,7 @@ import picocli.CommandLine.ScopeType;
 @Command(
     name = "berth",
     mixinStandardHelpOptions = true,
-    subcommands = {PlanCommand.class},
+    subcommands = {PlanCommand.class, ReplayCommand.class},
     description =
         "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load.")
 public final class Main implements Runnable {

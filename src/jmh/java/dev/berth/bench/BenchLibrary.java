@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.bench;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.SymbolLookup;
+import java.lang.invoke.MethodHandle;
+import java.nio.file.Path;
+
+/** The library of native limit probes, built by the {@code bench} profile. */
+final class BenchLibrary {
+  private static final SymbolLookup SYMBOLS =
+      SymbolLookup.libraryLookup(
+          Path.of(System.getProperty("berth.bench.library")), Arena.global());
+
+  private BenchLibrary() {}
+
+  /** A plain downcall to a probe. */
+  static MethodHandle function(String name, FunctionDescriptor descriptor) {
+    return Linker.nativeLinker().downcallHandle(SYMBOLS.findOrThrow(name), descriptor);
+  }
+}
