@@ -376,7 +376,9 @@ public final class ScenarioReader {
             && (bracket < 0 || !ArmResult.HISTOGRAMS.contains(metric.substring(0, bracket)))) {
           throw node.error("metric", "'" + metric + "' is nothing that is measured");
         }
-        yield new Comparison.SameMetric(base, other, metric);
+        double within = node.optDouble("within", 0, 0, 1e18);
+        String why = within > 0 ? node.requireString("why") : "";
+        yield new Comparison.SameMetric(base, other, metric, within, why);
       }
       default ->
           throw node.error(

@@ -25,8 +25,9 @@ public sealed interface Comparison {
   /** Both arms made the same decisions throughout. */
   record SameDecisions(String base, String other) implements Comparison {}
 
-  /** Both arms have the same value of a metric. */
-  record SameMetric(String base, String other, String metric) implements Comparison {}
+  /** Both arms have the same value of a metric, give or take {@code within} for a stated reason. */
+  record SameMetric(String base, String other, String metric, double within, String why)
+      implements Comparison {}
 
   /** A verdict on one comparison. */
   record Verdict(Comparison comparison, boolean met, OptionalDouble measured, String text) {}

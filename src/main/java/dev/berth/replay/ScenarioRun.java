@@ -71,7 +71,7 @@ public final class ScenarioRun {
     if (!arm.validatorOverridden()) {
       verdict.orThrow();
     }
-    var recorder = new ArmRecorder(arm);
+    var recorder = new ArmRecorder(arm, scenario.load());
     RunResult run =
         FleetRun.run(
             arm.engine(),
@@ -157,7 +157,12 @@ public final class ScenarioRun {
       case Comparison.SameMetric s -> {
         OptionalDouble a = base.metric(s.metric());
         OptionalDouble b = other.metric(s.metric());
-        yield verdict(s, a.isPresent() && a.equals(b), "the same " + s.metric());
+        boolean same =
+            a.isPresent()
+                && b.isPresent()
+                && Math.abs(a.getAsDouble() - b.getAsDouble()) <= s.within();
+        String bound = s.within() == 0 ? "" : " (within %s: %s)".formatted(s.within(), s.why());
+        yield verdict(s, same, "the same " + s.metric() + bound);
       }
     };
   }
