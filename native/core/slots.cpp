@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/slots.hpp"
 
+#include <array>
+
 namespace berth {
 
 namespace {
 
 // Items whose hashes are computed, and whose lines are fetched, ahead of the work on them.
 constexpr size_t kBlock = 64;
+// Free slots that acquire takes, and whose lines it fetches, ahead of their use.
+constexpr size_t kAhead = 8;
 
-void refuse(size_t n, size_t failed, Status status, int32_t *statuses) noexcept {
+Status refuse(size_t n, size_t failed, Status status, int32_t *statuses) noexcept {
   std::fill_n(statuses, n, static_cast<int32_t>(Status::kSkipped));
   statuses[failed] = static_cast<int32_t>(status);
+  return status;
 }
 
 }  // namespace
@@ -24,176 +29,245 @@ SlotMap::SlotMap(int32_t capacity, int32_t reserved, bool quarantine)
       quarantine_(quarantine ? capacity : 0),
       records_(static_cast<size_t>(capacity)),
       last_use_(static_cast<size_t>(capacity)),
-      log_(static_cast<size_t>(capacity)) {}
+      log_(static_cast<size_t>(capacity) + 1) {}
 
 Status SlotMap::acquire(std::span<const uint64_t> ids, BatchMode mode, uint64_t now, uint64_t *handles,
                         int32_t *statuses) noexcept {
   const IdIndex::View index = index_.view();
   Record *const records = records_.data();
   uint64_t *const last_use = last_use_.data();
-  uint32_t *const entered = log_.data();
-  int32_t taken = 0;
+  uint32_t *const log = log_.data();
+  std::fill_n(statuses, ids.size(), static_cast<int32_t>(Status::kOk));
+  const size_t limit = std::min(ids.size(), static_cast<size_t>(capacity_ - used_ - quarantine_.size()));
+  size_t taken = 0;
+  size_t ready = 0;  // log[taken, ready) are ours to hand out
   size_t failed = ids.size();
-  Status failure = Status::kOk;
   {
     FreeSet::Taker taker(free_);
-    uint64_t hashes[kBlock];
+    const auto take_ahead = [&] {
+      const uint32_t slot = taker.next();
+      __builtin_prefetch(&records[slot], 1);
+      __builtin_prefetch(&last_use[slot], 1);
+      log[ready++] = slot;
+    };
+    while (ready < std::min(limit, kAhead)) take_ahead();
     for (size_t base = 0; base < ids.size() && failed == ids.size(); base += kBlock) {
       const size_t end = std::min(base + kBlock, ids.size());
+      uint64_t hashes[kBlock];
       for (size_t i = base; i < end; ++i) {
         hashes[i - base] = index.hash(ids[i]);
         index.prefetch(hashes[i - base]);
       }
       for (size_t i = base; i < end; ++i) {
+        if (ready < limit) take_ahead();
         const uint64_t id = ids[i];
         const uint64_t hash = hashes[i - base];
-        Status status = Status::kAlready;
-        handles[i] = 0;
-        if (!index.find(hash, [=](uint32_t slot) { return records[slot].id == id; })) {
-          const int32_t next = taker.next();
-          status = next < 0 ? Status::kExhausted : Status::kOk;
-          if (next >= 0) {
-            const uint32_t slot = static_cast<uint32_t>(next);
-            Record &record = records[slot];
-            record.id = id;
-            record.state = State::kLive;
-            last_use[slot] = now;
-            index.insert(hash, slot);
-            handles[i] = uint64_t{record.generation} << 32 | slot;
-            entered[taken++] = slot;
-          }
-        }
-        statuses[i] = static_cast<int32_t>(status);
-        if (status != Status::kOk && mode == BatchMode::kAllOrNothing) {
+        const auto same = [=](uint32_t slot) { return records[slot].id == id; };
+        const uint32_t slot = log[taken];
+        if (taken == ready || !index.insert(hash, slot, same)) {
+          handles[i] = 0;
+          statuses[i] = static_cast<int32_t>(index.find(hash, same) ? Status::kAlready : Status::kExhausted);
+          if (mode == BatchMode::kEach) continue;
           failed = i;
-          failure = status;
           break;
         }
+        ++taken;
+        Record &record = records[slot];
+        record.id = id;
+        handles[i] = uint64_t{++record.generation} << 32 | slot;
+        last_use[slot] = now;
       }
     }
   }
-  used_ += taken;
+  free_.put(log + taken, ready - taken);
   if (failed != ids.size()) {
-    while (taken > 0) unsettle(entered[--taken]);
+    while (taken > 0) withdraw(log[--taken]);
     std::fill_n(handles, ids.size(), uint64_t{0});
-    refuse(ids.size(), failed, failure, statuses);
+    return refuse(ids.size(), failed, Status{statuses[failed]}, statuses);
   }
+  used_ += static_cast<int32_t>(taken);
   high_water_ = std::max(high_water_, used_);
-  return failure;
+  return Status::kOk;
+}
+
+// Takes back an acquire of the present batch: the slot's generation goes back too, its handle was never seen.
+void SlotMap::withdraw(uint32_t slot) noexcept {
+  Record &record = records_[slot];
+  const uint64_t hash = index_.view().hash(record.id);
+  index_.view().erase(hash, find_slot(slot, hash));
+  --record.generation;
+  free_.put(slot);
+}
+
+// Takes back a release of the present batch, before its slot went anywhere.
+void SlotMap::restore(uint32_t slot) noexcept {
+  Record &record = records_[slot];
+  --record.generation;
+  index_.view().insert(index_.view().hash(record.id), slot, [](uint32_t) { return false; });
 }
 
 void SlotMap::find(std::span<const uint64_t> ids, uint64_t *handles, int32_t *statuses) const noexcept {
   const IdIndex::View index = index_.view();
   const Record *const records = records_.data();
-  uint64_t hashes[kBlock];
+  std::fill_n(statuses, ids.size(), static_cast<int32_t>(Status::kOk));
   for (size_t base = 0; base < ids.size(); base += kBlock) {
     const size_t end = std::min(base + kBlock, ids.size());
+    uint64_t hashes[kBlock];
+    uint32_t guesses[kBlock];
     for (size_t i = base; i < end; ++i) {
       hashes[i - base] = index.hash(ids[i]);
       index.prefetch(hashes[i - base]);
     }
     for (size_t i = base; i < end; ++i) {
+      guesses[i - base] = index.guess(hashes[i - base]).slot;
+      __builtin_prefetch(&records[guesses[i - base]]);
+    }
+    for (size_t i = base; i < end; ++i) {
       const uint64_t id = ids[i];
-      const IdIndex::Place place =
-          index.find(hashes[i - base], [=](uint32_t slot) { return records[slot].id == id; });
-      handles[i] = place ? uint64_t{records[place.slot].generation} << 32 | place.slot : 0;
-      statuses[i] = static_cast<int32_t>(place ? Status::kOk : Status::kNotFound);
+      uint32_t slot = guesses[i - base];
+      // A live record with that id is the answer, however it was come by.
+      if (records[slot].id != id || !live(records[slot].generation)) {
+        const IdIndex::Entry entry =
+            index.find(hashes[i - base], [=](uint32_t other) { return records[other].id == id; });
+        if (!entry) {
+          handles[i] = 0;
+          statuses[i] = static_cast<int32_t>(Status::kNotFound);
+          continue;
+        }
+        slot = entry.slot;
+      }
+      handles[i] = uint64_t{records[slot].generation} << 32 | slot;
     }
   }
 }
 
-// Takes back an acquire of this batch; the slot's generation was never seen and stays.
-void SlotMap::unsettle(uint32_t slot) noexcept {
-  const uint64_t hash = index_.view().hash(records_[slot].id);
-  index_.view().erase(hash, find_slot(slot, hash));
-  records_[slot].state = State::kFree;
-  free_.put(slot);
-  --used_;
-}
-
-// Takes back a release of this batch.
-void SlotMap::unvacate(uint32_t slot, bool held) noexcept {
-  Record &record = records_[slot];
-  record.generation -= 1 + (record.generation == 1);
-  record.state = State::kLive;
-  if (!held) free_.take(slot);
-  index_.view().insert(index_.view().hash(record.id), slot);
-  ++used_;
-}
-
-// locate(i, hash, place): the outcome of looking for item i, with the entry to remove.
-template <class Locate>
-Status SlotMap::release_each(int32_t n, BatchMode mode, uint64_t fence, int32_t *statuses, Locate locate) noexcept {
-  const bool held = waits(fence);
-  uint32_t *const left = log_.data();
-  int32_t gone = 0;
-  Status failure = Status::kOk;
-  for (int32_t i = 0; i < n; ++i) {
-    uint64_t hash;
-    IdIndex::Place place;
-    const Status status = locate(i, hash, place);
-    statuses[i] = static_cast<int32_t>(status);
-    if (status == Status::kOk) {
-      left[gone++] = place.slot;
-      vacate(hash, place, held);
-    } else if (mode == BatchMode::kAllOrNothing) {
-      failure = status;
-      used_ -= gone;
-      while (gone > 0) unvacate(left[--gone], held);
-      refuse(static_cast<size_t>(n), static_cast<size_t>(i), status, statuses);
-      break;
+// batch.prepare(base, end): items that remove(i) is about to be called for, in order, at most kBlock.
+// batch.remove(i, slot): kOk if item i is live; its entry is gone then.
+template <class Batch>
+Status SlotMap::release_batch(Batch &batch, size_t n, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept {
+  Record *const records = records_.data();
+  uint32_t *const log = log_.data();
+  std::fill_n(statuses, n, static_cast<int32_t>(Status::kOk));
+  size_t gone = 0;
+  for (size_t base = 0; base < n; base += kBlock) {
+    const size_t end = std::min(base + kBlock, n);
+    batch.prepare(base, end);
+    for (size_t i = base; i < end; ++i) {
+      uint32_t slot;
+      const Status status = batch.remove(i, slot);
+      if (status == Status::kOk) {
+        ++records[slot].generation;
+        log[gone++] = slot;
+        continue;
+      }
+      if (mode == BatchMode::kAllOrNothing) {
+        while (gone > 0) restore(log[--gone]);
+        return refuse(n, i, status, statuses);
+      }
+      statuses[i] = static_cast<int32_t>(status);
     }
   }
-  used_ -= gone;
-  if (held) {
-    for (int32_t i = 0; i < gone; ++i) quarantine_.hold(left[i], fence);
+  used_ -= static_cast<int32_t>(gone);
+  if (waits(fence)) {
+    for (size_t i = 0; i < gone; ++i) quarantine_.hold(log[i], fence);
+  } else {
+    free_.put(log, gone);
   }
-  return failure;
-}
-
-Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint64_t fence,
-                        int32_t *statuses) noexcept {
-  return release_each(static_cast<int32_t>(handles.size()), mode, fence, statuses,
-                      [&](int32_t i, uint64_t &hash, IdIndex::Place &place) {
-                        const uint64_t handle = handles[static_cast<size_t>(i)];
-                        const Status status = check(handle);
-                        if (status != Status::kOk) return status;
-                        const uint32_t slot = static_cast<uint32_t>(handle);
-                        hash = index_.view().hash(records_[slot].id);
-                        place = find_slot(slot, hash);
-                        return Status::kOk;
-                      });
+  return Status::kOk;
 }
 
 Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint64_t fence,
                             int32_t *statuses) noexcept {
-  return release_each(static_cast<int32_t>(ids.size()), mode, fence, statuses,
-                      [&](int32_t i, uint64_t &hash, IdIndex::Place &place) {
-                        const uint64_t id = ids[static_cast<size_t>(i)];
-                        hash = index_.view().hash(id);
-                        place = find_hashed(id, hash);
-                        return place ? Status::kOk : Status::kNotFound;
-                      });
+  struct ByIds {
+    ByIds(const uint64_t *ids, const SlotMap &map) noexcept
+        : ids(ids), index(map.index_.view()), records(map.records_.data()) {}
+
+    const uint64_t *const ids;
+    const IdIndex::View index;
+    const Record *const records;
+    size_t base = 0;
+    std::array<IdIndex::Entry, kBlock> entries;
+
+    void prepare(size_t from, size_t end) noexcept {
+      base = from;
+      uint64_t hashes[kBlock];
+      for (size_t i = base; i < end; ++i) {
+        hashes[i - base] = index.hash(ids[i]);
+        index.prefetch(hashes[i - base]);
+      }
+      for (size_t i = base; i < end; ++i) {
+        entries[i - base] = index.guess(hashes[i - base]);
+        __builtin_prefetch(&records[entries[i - base].slot], 1);
+      }
+    }
+    Status remove(size_t i, uint32_t &slot) noexcept {
+      const uint64_t id = ids[i];
+      IdIndex::Entry entry = entries[i - base];
+      slot = entry.slot;
+      if (entry && *entry.tag != 0 && records[slot].id == id) {
+        index.erase_home(entry);
+        return Status::kOk;
+      }
+      const uint64_t hash = index.hash(id);
+      entry = index.find(hash, [&](uint32_t other) { return records[other].id == id; });
+      if (!entry) return Status::kNotFound;
+      slot = entry.slot;
+      index.erase(hash, entry);
+      return Status::kOk;
+    }
+  };
+  ByIds batch(ids.data(), *this);
+  return release_batch(batch, ids.size(), mode, fence, statuses);
+}
+
+Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint64_t fence,
+                        int32_t *statuses) noexcept {
+  struct ByHandles {
+    ByHandles(const uint64_t *handles, const SlotMap &map) noexcept : handles(handles), map(map) {}
+
+    const uint64_t *const handles;
+    const SlotMap &map;
+    size_t base = 0;
+    std::array<uint64_t, kBlock> hashes;
+
+    void prepare(size_t from, size_t end) noexcept {
+      base = from;
+      const uint32_t last = static_cast<uint32_t>(map.capacity_ - 1);
+      for (size_t i = base; i < end; ++i) {
+        __builtin_prefetch(&map.records_[std::min(static_cast<uint32_t>(handles[i]), last)], 1);
+      }
+      for (size_t i = base; i < end; ++i) {
+        hashes[i - base] = map.index_.view().hash(map.records_[std::min(static_cast<uint32_t>(handles[i]), last)].id);
+        map.index_.view().prefetch(hashes[i - base]);
+      }
+    }
+    Status remove(size_t i, uint32_t &slot) noexcept {
+      const Status status = map.check(handles[i]);
+      if (status != Status::kOk) return status;
+      slot = static_cast<uint32_t>(handles[i]);
+      map.index_.view().erase(hashes[i - base], map.find_slot(slot, hashes[i - base]));
+      return Status::kOk;
+    }
+  };
+  ByHandles batch(handles.data(), *this);
+  return release_batch(batch, handles.size(), mode, fence, statuses);
 }
 
 int32_t SlotMap::complete(uint64_t epoch) noexcept {
-  return quarantine_.complete(epoch, [&](uint32_t slot) {
-    records_[slot].state = State::kFree;
-    free_.put(slot);
-  });
+  return quarantine_.complete(epoch, [&](uint32_t slot) { free_.put(slot); });
 }
 
 int32_t SlotMap::idle(uint64_t now, uint64_t idle) const noexcept {
   int32_t count = 0;
   for (size_t slot = 0; slot < records_.size(); ++slot) {
-    count += records_[slot].state == State::kLive && now > last_use_[slot] && now - last_use_[slot] > idle;
+    count += is_idle(slot, now, idle);
   }
   return count;
 }
 
 void SlotMap::sweep(uint64_t now, uint64_t idle, uint64_t fence, uint64_t *ids) noexcept {
   for (uint32_t slot = 0; slot < records_.size(); ++slot) {
-    if (records_[slot].state == State::kLive && now > last_use_[slot] && now - last_use_[slot] > idle) {
+    if (is_idle(slot, now, idle)) {
       *ids++ = records_[slot].id;
       release(handle_of(slot), fence);
     }

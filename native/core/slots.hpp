@@ -15,9 +15,9 @@ namespace berth {
 enum class BatchMode : int32_t { kAllOrNothing = 0, kEach = 1 };
 
 // Seats or leases (spec 03 sections 1.2 and 2.4): ids to slots [0, capacity), lowest free first. A handle is generation <<
-// 32 | slot. Every release gives the slot its next generation, 1 .. 2^32 - 1 and then 1 again: no handle is 0, and a
-// handle can be mistaken for a later one only after 2^32 - 1 further releases of its slot. All memory is taken at
-// construction. Not for two threads at once.
+// 32 | slot. The generation of a slot counts its acquires and releases, so it is odd while an id holds the slot: no
+// handle is 0, and a handle can be mistaken for a later one only after the 2^31 further acquires of its slot in which the
+// count comes round. All memory is taken at construction. Not for two threads at once.
 class SlotMap {
  public:
   static constexpr int32_t kMaxCapacity = 1 << 20;
@@ -29,19 +29,26 @@ class SlotMap {
   Status acquire(uint64_t id, uint64_t now, uint64_t &handle) noexcept {
     const uint64_t hash = index_.view().hash(id);
     handle = 0;
-    if (find_hashed(id, hash)) return Status::kAlready;
-    const int32_t slot = free_.take_lowest();
-    if (slot < 0) return Status::kExhausted;
-    handle = settle(static_cast<uint32_t>(slot), id, hash, now);
+    const int32_t lowest = free_.take_lowest();
+    if (lowest < 0) return find_hashed(id, hash) ? Status::kAlready : Status::kExhausted;
+    const uint32_t slot = static_cast<uint32_t>(lowest);
+    if (!index_.view().insert(hash, slot, [&](uint32_t other) { return records_[other].id == id; })) {
+      free_.put(slot);
+      return Status::kAlready;
+    }
+    records_[slot].id = id;
+    ++records_[slot].generation;
+    last_use_[slot] = now;
+    handle = handle_of(slot);
     high_water_ = std::max(high_water_, ++used_);
     return Status::kOk;
   }
 
   // kOk, kNotFound; handle = 0 unless kOk.
   Status find(uint64_t id, uint64_t &handle) const noexcept {
-    const IdIndex::Place place = find_hashed(id, index_.view().hash(id));
-    handle = place ? handle_of(place.slot) : 0;
-    return place ? Status::kOk : Status::kNotFound;
+    const IdIndex::Entry entry = find_hashed(id, index_.view().hash(id));
+    handle = entry ? handle_of(entry.slot) : 0;
+    return entry ? Status::kOk : Status::kNotFound;
   }
 
   // kOk; kStale: the handle was released; kNotFound: it never was a handle.
@@ -50,8 +57,8 @@ class SlotMap {
     const uint32_t generation = static_cast<uint32_t>(handle >> 32);
     if (slot >= static_cast<uint32_t>(capacity_)) return Status::kNotFound;
     const Record &record = records_[slot];
-    if (record.generation == generation && record.state == State::kLive) return Status::kOk;
-    return generation != 0 && generation < record.generation ? Status::kStale : Status::kNotFound;
+    if (record.generation == generation && live(generation)) return Status::kOk;
+    return generation < record.generation && live(generation) ? Status::kStale : Status::kNotFound;
   }
 
   // As check. The slot is reusable at once, or in quarantine mode when fence has completed.
@@ -59,10 +66,16 @@ class SlotMap {
     const Status status = check(handle);
     if (status != Status::kOk) return status;
     const uint32_t slot = static_cast<uint32_t>(handle);
-    const uint64_t hash = index_.view().hash(records_[slot].id);
-    vacate(hash, find_slot(slot, hash), waits(fence));
-    if (waits(fence)) quarantine_.hold(slot, fence);
+    Record &record = records_[slot];
+    const uint64_t hash = index_.view().hash(record.id);
+    index_.view().erase(hash, find_slot(slot, hash));
+    ++record.generation;
     --used_;
+    if (waits(fence)) {
+      quarantine_.hold(slot, fence);
+    } else {
+      free_.put(slot);
+    }
     return Status::kOk;
   }
 
@@ -107,45 +120,30 @@ class SlotMap {
   const IdIndex &index() const noexcept { return index_; }
 
  private:
-  enum class State : uint32_t { kFree, kLive, kHeld };
   struct Record {
     uint64_t id = 0;
-    uint32_t generation = 1;  // of the handle, live or next
-    State state = State::kFree;
+    uint32_t generation = 0;
   };
 
+  static bool live(uint32_t generation) noexcept { return generation % 2 == 1; }
   uint64_t handle_of(uint32_t slot) const noexcept { return uint64_t{records_[slot].generation} << 32 | slot; }
 
-  IdIndex::Place find_hashed(uint64_t id, uint64_t hash) const noexcept {
+  IdIndex::Entry find_hashed(uint64_t id, uint64_t hash) const noexcept {
     return index_.view().find(hash, [&](uint32_t slot) { return records_[slot].id == id; });
   }
-  IdIndex::Place find_slot(uint32_t wanted, uint64_t hash) const noexcept {
+  IdIndex::Entry find_slot(uint32_t wanted, uint64_t hash) const noexcept {
     return index_.view().find(hash, [=](uint32_t slot) { return slot == wanted; });
-  }
-
-  uint64_t settle(uint32_t slot, uint64_t id, uint64_t hash, uint64_t now) noexcept {
-    Record &record = records_[slot];
-    record.id = id;
-    record.state = State::kLive;
-    last_use_[slot] = now;
-    index_.view().insert(hash, slot);
-    return handle_of(slot);
   }
 
   bool waits(uint64_t fence) const noexcept { return quarantining_ && !quarantine_.passed(fence); }
 
-  void vacate(uint64_t hash, const IdIndex::Place &place, bool held) noexcept {
-    index_.view().erase(hash, place);
-    Record &record = records_[place.slot];
-    record.generation += 1 + (record.generation == UINT32_MAX);
-    record.state = held ? State::kHeld : State::kFree;
-    if (!held) free_.put(place.slot);
+  void withdraw(uint32_t slot) noexcept;
+  void restore(uint32_t slot) noexcept;
+  template <class Batch>
+  Status release_batch(Batch &batch, size_t n, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept;
+  bool is_idle(size_t slot, uint64_t now, uint64_t idle) const noexcept {
+    return live(records_[slot].generation) && now > last_use_[slot] && now - last_use_[slot] > idle;
   }
-
-  void unsettle(uint32_t slot) noexcept;
-  void unvacate(uint32_t slot, bool held) noexcept;
-  template <class Locate>
-  Status release_each(int32_t n, BatchMode mode, uint64_t fence, int32_t *statuses, Locate locate) noexcept;
 
   int32_t capacity_;
   int32_t reserved_;
