@@ -174,6 +174,20 @@ enum berth_wait_reason {
   BERTH_WAIT_REASONS = 10
 };
 
+/* Where an empty rank is padded so that the fleet can go on (spec 01 section 7). */
+enum berth_padding {
+  BERTH_PAD_NONE = 0,   /* without attention DP a rank asks only itself */
+  BERTH_PAD_BEFORE = 1, /* before scheduling: the pipeline loop */
+  BERTH_PAD_BOTH = 2    /* before and after */
+};
+
+/* How a rank's state counts requests in state 14 (spec 01 section 2.1). */
+enum berth_retiring {
+  BERTH_RETIRING_CHARGED = 0,                 /* as everybody else */
+  BERTH_RETIRING_EXCLUDED = 1,                /* in neither routable count */
+  BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED = 2  /* their tokens still count: how the published run was made */
+};
+
 enum berth_chunking { BERTH_CHUNK_NONE = 0, BERTH_CHUNK_FCFS = 1 };
 
 /* Hot row, 64 bytes: all that scheduling reads. */
@@ -198,14 +212,14 @@ typedef struct berth_row {
 /* Cold row, 64 bytes. */
 typedef struct berth_cold_row {
   uint64_t tag;           /* the caller's, returned with the request */
+  uint64_t admission;     /* 1, 2, 3 ... in order of admission on this rank; never reused */
   uint64_t seat_handle;
   uint64_t lease_handle;
   int64_t admitted_at;    /* iteration of admission */
   int32_t load_tokens;    /* what the rank state charges */
   int32_t deferrals;      /* iterations in which it could have run and did not */
-  int32_t active_index;   /* position in the active list */
   int32_t children;
-  uint64_t reserved_words[2];
+  int32_t padding[3];
 } berth_cold_row;
 
 /* Inbox: a request to put on this rank. 48 bytes. */
@@ -224,7 +238,7 @@ typedef struct berth_admit {
 enum berth_change_kind {
   BERTH_CHANGE_ARRIVED = 1,  /* state 9 -> 12: the KV is here */
   BERTH_CHANGE_FAILED = 2,   /* state 9 -> -1 */
-  BERTH_CHANGE_CANCEL = 3
+  BERTH_CHANGE_CANCEL = 3    /* a row in state 9 leaves when its transfer is over */
 };
 
 /* Inbox: what happened to a row since the last iteration. Ignored (and counted) if request_id isn't the row's. */
@@ -270,12 +284,12 @@ typedef struct berth_core_config {
   int32_t pending_batches;    /* batches launched before the oldest is settled: 0, 1 (overlap) or pp - 1 */
   int32_t exclusive_flight;   /* 1: a row in a launched batch isn't scheduled again (pipeline) */
   int32_t mark_retiring;      /* 1: state 14 is set on this stage */
-  int32_t exclude_retiring;   /* 1: retirees are left out of the rank state's routable counts */
-  int32_t pad_after;          /* 1: pad an empty batch after scheduling */
+  int32_t retiring;           /* berth_retiring: how the rank state counts retirees */
+  int32_t padding;            /* berth_padding */
   int32_t transceiver;        /* 1: states 8 and 9 aren't schedulable work when padding */
   int32_t chunking;           /* berth_chunking */
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
-  int32_t padding;
+  int32_t unused;
   int64_t pages;              /* pages of this rank; -1: not limited */
 } berth_core_config;
 
@@ -313,9 +327,9 @@ typedef struct berth_iteration {
   int32_t done;             /* entries of the done outbox */
   int32_t tokens_out;       /* tokens settled in this iteration */
   int32_t routable;         /* n of spec 01 section 2.1 */
-  int32_t retiring;         /* rho: state 14, 0 unless exclude_retiring */
+  int32_t retiring;         /* rho: state 14, 0 while they are charged */
   int64_t routable_tokens;  /* tau */
-  int32_t state_counts[16]; /* requests by state, dummies not counted: index = berth_core_state_index order */
+  int32_t state_counts[16]; /* requests by state in the order of berth_request_state, dummies not counted */
   int32_t seats_used;
   int32_t leases_used;
   int64_t pages_used;
@@ -349,6 +363,13 @@ BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
  * outstanding.
  */
 BERTH_API int32_t berth_core_schedule(berth_core_t core);
+/*
+ * Can a request of this size ever run on an empty rank? *reason = BERTH_WAIT_NONE if so; else what stands in the way
+ * (TOKENS: prompt against max_num_tokens without chunking; PAGES: pages to the last token against all pages), with
+ * what it would take and what there is. Changes nothing.
+ */
+BERTH_API int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason,
+                                  int64_t *required, int64_t *available);
 /* can_queue: the batch becomes launched. Otherwise seats, leases, pages and the dummy go back. */
 BERTH_API int32_t berth_core_launch(berth_core_t core);
 /* Settles the due batch, marks retirees, tears down what ended, describes the rank for the next gather. */

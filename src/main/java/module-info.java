@@ -10,7 +10,13 @@ module dev.berth {
   requires static info.picocli;
 
   exports dev.berth;
+  exports dev.berth.config;
+  exports dev.berth.engine;
+  exports dev.berth.exchange;
   exports dev.berth.id;
+  exports dev.berth.plan;
+  exports dev.berth.request;
+  exports dev.berth.route;
 
   opens dev.berth.cli to
       info.picocli;

@@ -1289,6 +1289,60 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_WAIT_REASONS() {
         return BERTH_WAIT_REASONS;
     }
+    private static final int BERTH_PAD_NONE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_padding.BERTH_PAD_NONE = 0
+     * }
+     */
+    public static int BERTH_PAD_NONE() {
+        return BERTH_PAD_NONE;
+    }
+    private static final int BERTH_PAD_BEFORE = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_padding.BERTH_PAD_BEFORE = 1
+     * }
+     */
+    public static int BERTH_PAD_BEFORE() {
+        return BERTH_PAD_BEFORE;
+    }
+    private static final int BERTH_PAD_BOTH = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_padding.BERTH_PAD_BOTH = 2
+     * }
+     */
+    public static int BERTH_PAD_BOTH() {
+        return BERTH_PAD_BOTH;
+    }
+    private static final int BERTH_RETIRING_CHARGED = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_retiring.BERTH_RETIRING_CHARGED = 0
+     * }
+     */
+    public static int BERTH_RETIRING_CHARGED() {
+        return BERTH_RETIRING_CHARGED;
+    }
+    private static final int BERTH_RETIRING_EXCLUDED = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_retiring.BERTH_RETIRING_EXCLUDED = 1
+     * }
+     */
+    public static int BERTH_RETIRING_EXCLUDED() {
+        return BERTH_RETIRING_EXCLUDED;
+    }
+    private static final int BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_retiring.BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED = 2
+     * }
+     */
+    public static int BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED() {
+        return BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED;
+    }
     private static final int BERTH_CHUNK_NONE = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1624,6 +1678,71 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_core_schedule", core);
             }
             return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_fits {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_fits");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * }
+     */
+    public static FunctionDescriptor berth_core_fits$descriptor() {
+        return berth_core_fits.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * }
+     */
+    public static MethodHandle berth_core_fits$handle() {
+        return berth_core_fits.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * }
+     */
+    public static MemorySegment berth_core_fits$address() {
+        return berth_core_fits.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * }
+     */
+    public static int berth_core_fits(MemorySegment core, int prompt_tokens, int max_new_tokens, MemorySegment reason, MemorySegment required, MemorySegment available) {
+        var mh$ = berth_core_fits.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_fits", core, prompt_tokens, max_new_tokens, reason, required, available);
+            }
+            return (int)mh$.invokeExact(core, prompt_tokens, max_new_tokens, reason, required, available);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

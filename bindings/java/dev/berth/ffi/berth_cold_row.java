@@ -16,14 +16,14 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  * {@snippet lang=c :
  * struct berth_cold_row {
  *     uint64_t tag;
+ *     uint64_t admission;
  *     uint64_t seat_handle;
  *     uint64_t lease_handle;
  *     int64_t admitted_at;
  *     int32_t load_tokens;
  *     int32_t deferrals;
- *     int32_t active_index;
  *     int32_t children;
- *     uint64_t reserved_words[2];
+ *     int32_t padding[3];
  * }
  * }
  */
@@ -35,14 +35,14 @@ public class berth_cold_row {
 
     private static final GroupLayout $LAYOUT = MemoryLayout.structLayout(
         BerthNative.C_LONG.withName("tag"),
+        BerthNative.C_LONG.withName("admission"),
         BerthNative.C_LONG.withName("seat_handle"),
         BerthNative.C_LONG.withName("lease_handle"),
         BerthNative.C_LONG.withName("admitted_at"),
         BerthNative.C_INT.withName("load_tokens"),
         BerthNative.C_INT.withName("deferrals"),
-        BerthNative.C_INT.withName("active_index"),
         BerthNative.C_INT.withName("children"),
-        MemoryLayout.sequenceLayout(2, BerthNative.C_LONG).withName("reserved_words")
+        MemoryLayout.sequenceLayout(3, BerthNative.C_INT).withName("padding")
     ).withName("berth_cold_row");
 
     /**
@@ -94,6 +94,50 @@ public class berth_cold_row {
      */
     public static void tag(MemorySegment struct, long fieldValue) {
         struct.set(tag$LAYOUT, tag$OFFSET, fieldValue);
+    }
+
+    private static final OfLong admission$LAYOUT = (OfLong)$LAYOUT.select(groupElement("admission"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t admission
+     * }
+     */
+    public static final OfLong admission$layout() {
+        return admission$LAYOUT;
+    }
+
+    private static final long admission$OFFSET = $LAYOUT.byteOffset(groupElement("admission"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t admission
+     * }
+     */
+    public static final long admission$offset() {
+        return admission$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t admission
+     * }
+     */
+    public static long admission(MemorySegment struct) {
+        return struct.get(admission$LAYOUT, admission$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t admission
+     * }
+     */
+    public static void admission(MemorySegment struct, long fieldValue) {
+        struct.set(admission$LAYOUT, admission$OFFSET, fieldValue);
     }
 
     private static final OfLong seat_handle$LAYOUT = (OfLong)$LAYOUT.select(groupElement("seat_handle"));
@@ -316,50 +360,6 @@ public class berth_cold_row {
         struct.set(deferrals$LAYOUT, deferrals$OFFSET, fieldValue);
     }
 
-    private static final OfInt active_index$LAYOUT = (OfInt)$LAYOUT.select(groupElement("active_index"));
-
-    /**
-     * Layout for field:
-     * {@snippet lang=c :
-     * int32_t active_index
-     * }
-     */
-    public static final OfInt active_index$layout() {
-        return active_index$LAYOUT;
-    }
-
-    private static final long active_index$OFFSET = $LAYOUT.byteOffset(groupElement("active_index"));
-
-    /**
-     * Offset for field:
-     * {@snippet lang=c :
-     * int32_t active_index
-     * }
-     */
-    public static final long active_index$offset() {
-        return active_index$OFFSET;
-    }
-
-    /**
-     * Getter for field:
-     * {@snippet lang=c :
-     * int32_t active_index
-     * }
-     */
-    public static int active_index(MemorySegment struct) {
-        return struct.get(active_index$LAYOUT, active_index$OFFSET);
-    }
-
-    /**
-     * Setter for field:
-     * {@snippet lang=c :
-     * int32_t active_index
-     * }
-     */
-    public static void active_index(MemorySegment struct, int fieldValue) {
-        struct.set(active_index$LAYOUT, active_index$OFFSET, fieldValue);
-    }
-
     private static final OfInt children$LAYOUT = (OfInt)$LAYOUT.select(groupElement("children"));
 
     /**
@@ -404,81 +404,81 @@ public class berth_cold_row {
         struct.set(children$LAYOUT, children$OFFSET, fieldValue);
     }
 
-    private static final SequenceLayout reserved_words$LAYOUT = (SequenceLayout)$LAYOUT.select(groupElement("reserved_words"));
+    private static final SequenceLayout padding$LAYOUT = (SequenceLayout)$LAYOUT.select(groupElement("padding"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static final SequenceLayout reserved_words$layout() {
-        return reserved_words$LAYOUT;
+    public static final SequenceLayout padding$layout() {
+        return padding$LAYOUT;
     }
 
-    private static final long reserved_words$OFFSET = $LAYOUT.byteOffset(groupElement("reserved_words"));
+    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static final long reserved_words$offset() {
-        return reserved_words$OFFSET;
+    public static final long padding$offset() {
+        return padding$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static MemorySegment reserved_words(MemorySegment struct) {
-        return struct.asSlice(reserved_words$OFFSET, reserved_words$LAYOUT.byteSize());
+    public static MemorySegment padding(MemorySegment struct) {
+        return struct.asSlice(padding$OFFSET, padding$LAYOUT.byteSize());
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static void reserved_words(MemorySegment struct, MemorySegment fieldValue) {
-        MemorySegment.copy(fieldValue, 0L, struct, reserved_words$OFFSET, reserved_words$LAYOUT.byteSize());
+    public static void padding(MemorySegment struct, MemorySegment fieldValue) {
+        MemorySegment.copy(fieldValue, 0L, struct, padding$OFFSET, padding$LAYOUT.byteSize());
     }
 
-    private static long[] reserved_words$DIMS = { 2 };
+    private static long[] padding$DIMS = { 3 };
 
     /**
      * Dimensions for array field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static long[] reserved_words$dimensions() {
-        return reserved_words$DIMS;
+    public static long[] padding$dimensions() {
+        return padding$DIMS;
     }
-    private static final VarHandle reserved_words$ELEM_HANDLE = reserved_words$LAYOUT.varHandle(sequenceElement());
+    private static final VarHandle padding$ELEM_HANDLE = padding$LAYOUT.varHandle(sequenceElement());
 
     /**
      * Indexed getter for field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static long reserved_words(MemorySegment struct, long index0) {
-        return (long)reserved_words$ELEM_HANDLE.get(struct, reserved_words$OFFSET, index0);
+    public static int padding(MemorySegment struct, long index0) {
+        return (int)padding$ELEM_HANDLE.get(struct, padding$OFFSET, index0);
     }
 
     /**
      * Indexed setter for field:
      * {@snippet lang=c :
-     * uint64_t reserved_words[2]
+     * int32_t padding[3]
      * }
      */
-    public static void reserved_words(MemorySegment struct, long index0, long fieldValue) {
-        reserved_words$ELEM_HANDLE.set(struct, reserved_words$OFFSET, index0, fieldValue);
+    public static void padding(MemorySegment struct, long index0, int fieldValue) {
+        padding$ELEM_HANDLE.set(struct, padding$OFFSET, index0, fieldValue);
     }
 
     /**

@@ -29,12 +29,12 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t pending_batches;
  *     int32_t exclusive_flight;
  *     int32_t mark_retiring;
- *     int32_t exclude_retiring;
- *     int32_t pad_after;
+ *     int32_t retiring;
+ *     int32_t padding;
  *     int32_t transceiver;
  *     int32_t chunking;
  *     int32_t tokens_per_block;
- *     int32_t padding;
+ *     int32_t unused;
  *     int64_t pages;
  * }
  * }
@@ -60,12 +60,12 @@ public class berth_core_config {
         BerthNative.C_INT.withName("pending_batches"),
         BerthNative.C_INT.withName("exclusive_flight"),
         BerthNative.C_INT.withName("mark_retiring"),
-        BerthNative.C_INT.withName("exclude_retiring"),
-        BerthNative.C_INT.withName("pad_after"),
+        BerthNative.C_INT.withName("retiring"),
+        BerthNative.C_INT.withName("padding"),
         BerthNative.C_INT.withName("transceiver"),
         BerthNative.C_INT.withName("chunking"),
         BerthNative.C_INT.withName("tokens_per_block"),
-        BerthNative.C_INT.withName("padding"),
+        BerthNative.C_INT.withName("unused"),
         BerthNative.C_LONG.withName("pages")
     ).withName("berth_core_config");
 
@@ -692,92 +692,92 @@ public class berth_core_config {
         struct.set(mark_retiring$LAYOUT, mark_retiring$OFFSET, fieldValue);
     }
 
-    private static final OfInt exclude_retiring$LAYOUT = (OfInt)$LAYOUT.select(groupElement("exclude_retiring"));
+    private static final OfInt retiring$LAYOUT = (OfInt)$LAYOUT.select(groupElement("retiring"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static final OfInt exclude_retiring$layout() {
-        return exclude_retiring$LAYOUT;
+    public static final OfInt retiring$layout() {
+        return retiring$LAYOUT;
     }
 
-    private static final long exclude_retiring$OFFSET = $LAYOUT.byteOffset(groupElement("exclude_retiring"));
+    private static final long retiring$OFFSET = $LAYOUT.byteOffset(groupElement("retiring"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static final long exclude_retiring$offset() {
-        return exclude_retiring$OFFSET;
+    public static final long retiring$offset() {
+        return retiring$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static int exclude_retiring(MemorySegment struct) {
-        return struct.get(exclude_retiring$LAYOUT, exclude_retiring$OFFSET);
+    public static int retiring(MemorySegment struct) {
+        return struct.get(retiring$LAYOUT, retiring$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t exclude_retiring
+     * int32_t retiring
      * }
      */
-    public static void exclude_retiring(MemorySegment struct, int fieldValue) {
-        struct.set(exclude_retiring$LAYOUT, exclude_retiring$OFFSET, fieldValue);
+    public static void retiring(MemorySegment struct, int fieldValue) {
+        struct.set(retiring$LAYOUT, retiring$OFFSET, fieldValue);
     }
 
-    private static final OfInt pad_after$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pad_after"));
+    private static final OfInt padding$LAYOUT = (OfInt)$LAYOUT.select(groupElement("padding"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t pad_after
+     * int32_t padding
      * }
      */
-    public static final OfInt pad_after$layout() {
-        return pad_after$LAYOUT;
+    public static final OfInt padding$layout() {
+        return padding$LAYOUT;
     }
 
-    private static final long pad_after$OFFSET = $LAYOUT.byteOffset(groupElement("pad_after"));
+    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t pad_after
+     * int32_t padding
      * }
      */
-    public static final long pad_after$offset() {
-        return pad_after$OFFSET;
+    public static final long padding$offset() {
+        return padding$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t pad_after
+     * int32_t padding
      * }
      */
-    public static int pad_after(MemorySegment struct) {
-        return struct.get(pad_after$LAYOUT, pad_after$OFFSET);
+    public static int padding(MemorySegment struct) {
+        return struct.get(padding$LAYOUT, padding$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t pad_after
+     * int32_t padding
      * }
      */
-    public static void pad_after(MemorySegment struct, int fieldValue) {
-        struct.set(pad_after$LAYOUT, pad_after$OFFSET, fieldValue);
+    public static void padding(MemorySegment struct, int fieldValue) {
+        struct.set(padding$LAYOUT, padding$OFFSET, fieldValue);
     }
 
     private static final OfInt transceiver$LAYOUT = (OfInt)$LAYOUT.select(groupElement("transceiver"));
@@ -912,48 +912,48 @@ public class berth_core_config {
         struct.set(tokens_per_block$LAYOUT, tokens_per_block$OFFSET, fieldValue);
     }
 
-    private static final OfInt padding$LAYOUT = (OfInt)$LAYOUT.select(groupElement("padding"));
+    private static final OfInt unused$LAYOUT = (OfInt)$LAYOUT.select(groupElement("unused"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t unused
      * }
      */
-    public static final OfInt padding$layout() {
-        return padding$LAYOUT;
+    public static final OfInt unused$layout() {
+        return unused$LAYOUT;
     }
 
-    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
+    private static final long unused$OFFSET = $LAYOUT.byteOffset(groupElement("unused"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t unused
      * }
      */
-    public static final long padding$offset() {
-        return padding$OFFSET;
+    public static final long unused$offset() {
+        return unused$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t unused
      * }
      */
-    public static int padding(MemorySegment struct) {
-        return struct.get(padding$LAYOUT, padding$OFFSET);
+    public static int unused(MemorySegment struct) {
+        return struct.get(unused$LAYOUT, unused$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t unused
      * }
      */
-    public static void padding(MemorySegment struct, int fieldValue) {
-        struct.set(padding$LAYOUT, padding$OFFSET, fieldValue);
+    public static void unused(MemorySegment struct, int fieldValue) {
+        struct.set(unused$LAYOUT, unused$OFFSET, fieldValue);
     }
 
     private static final OfLong pages$LAYOUT = (OfLong)$LAYOUT.select(groupElement("pages"));

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <new>
+
+#include "berth/berth.h"
+#include "core/rank_core.hpp"
+
+static_assert(sizeof(berth_row) == 64 && sizeof(berth_cold_row) == 64);
+static_assert(static_cast<int32_t>(berth::Status::kOk) == BERTH_OK &&
+              static_cast<int32_t>(berth::Status::kArgument) == BERTH_E_ARGUMENT &&
+              static_cast<int32_t>(berth::Status::kExhausted) == BERTH_E_EXHAUSTED &&
+              static_cast<int32_t>(berth::Status::kAlready) == BERTH_E_ALREADY &&
+              static_cast<int32_t>(berth::Status::kNotFound) == BERTH_E_NOT_FOUND &&
+              static_cast<int32_t>(berth::Status::kStale) == BERTH_E_STALE &&
+              static_cast<int32_t>(berth::Status::kMemory) == BERTH_E_MEMORY &&
+              static_cast<int32_t>(berth::Status::kCapacity) == BERTH_E_CAPACITY &&
+              static_cast<int32_t>(berth::Status::kState) == BERTH_E_STATE &&
+              static_cast<int32_t>(berth::Status::kSkipped) == BERTH_E_SKIPPED);
+
+struct berth_core {
+  explicit berth_core(const berth_core_config &config) : rank(config) {}
+  berth::RankCore rank;
+};
+
+extern "C" {
+
+int32_t berth_core_create(const berth_core_config *config, berth_core_t *out) {
+  if (!config || !out || !berth::RankCore::valid(*config)) return BERTH_E_ARGUMENT;
+  try {
+    *out = new berth_core(*config);
+  } catch (const std::bad_alloc &) {
+    return BERTH_E_MEMORY;
+  }
+  return BERTH_OK;
+}
+
+int32_t berth_core_destroy(berth_core_t core) {
+  if (!core) return BERTH_E_ARGUMENT;
+  delete core;
+  return BERTH_OK;
+}
+
+int32_t berth_core_map(berth_core_t core, berth_core_memory *out) {
+  if (!core || !out || out->struct_size != sizeof(berth_core_memory)) return BERTH_E_ARGUMENT;
+  core->rank.map(*out);
+  return BERTH_OK;
+}
+
+int32_t berth_core_schedule(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.schedule()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason,
+                        int64_t *required, int64_t *available) {
+  if (!core || !reason || !required || !available || prompt_tokens < 1 || max_new_tokens < 1) return BERTH_E_ARGUMENT;
+  const berth::RankCore::Fit fit = core->rank.fits(prompt_tokens, max_new_tokens);
+  *reason = fit.reason;
+  *required = fit.required;
+  *available = fit.available;
+  return BERTH_OK;
+}
+
+int32_t berth_core_launch(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.launch()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_settle(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.settle()) : BERTH_E_ARGUMENT;
+}
+}

@@ -1,0 +1,615 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/rank_core.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace berth {
+
+namespace {
+
+constexpr int32_t kMaxRows = 1 << 20;
+constexpr uint8_t kTornDown = 0x80;  // in end_kind_: everything went back, the active list hasn't dropped the row yet
+
+constexpr int32_t kStateOrder[] = {-1, 0, 1, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23};
+
+struct StateIndex {
+  uint8_t of[25];
+  constexpr StateIndex() : of() {
+    for (uint8_t i = 0; i < 15; ++i) of[kStateOrder[i] + 1] = i;
+  }
+};
+constexpr StateIndex kStateIndex;
+
+bool is_context(int32_t state) {
+  return state == BERTH_STATE_CONTEXT_INIT || state == BERTH_STATE_CONTEXT_INIT_AND_TRANSFER;
+}
+
+}  // namespace
+
+bool RankCore::valid(const berth_core_config &c) {
+  const auto flag = [](int32_t v) { return v == 0 || v == 1; };
+  return c.struct_size == sizeof(berth_core_config) && c.rows >= 1 && c.rows <= kMaxRows && c.seats >= 1 &&
+         c.seats <= kMaxRows && c.leases >= 1 && c.leases <= kMaxRows && c.reserved_leases >= 0 &&
+         c.reserved_leases <= kMaxRows && c.max_batch_size >= 1 && c.max_batch_size <= kMaxRows &&
+         c.max_num_tokens >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
+         c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
+         c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
+         c.retiring >= BERTH_RETIRING_CHARGED &&
+         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
+         (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
+         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
+         c.pages >= -1;
+}
+
+RankCore::RankCore(const berth_core_config &config)
+    : config_(config),
+      dummy_(config.rows),
+      batch_capacity_(config.max_batch_size + 1),
+      ring_size_(config.pending_batches + 2),
+      seats_(config.seats, 1, false),
+      leases_(config.leases, config.reserved_leases, false),
+      rows_(static_cast<size_t>(config.rows) + 1),
+      cold_(static_cast<size_t>(config.rows) + 1),
+      end_kind_(static_cast<size_t>(config.rows) + 1),
+      free_rows_(static_cast<size_t>(config.rows)),
+      active_(static_cast<size_t>(config.rows) + 1),
+      admits_(static_cast<size_t>(config.rows)),
+      changes_(static_cast<size_t>(config.rows)),
+      receives_(static_cast<size_t>(config.rows) + 1),
+      done_(static_cast<size_t>(config.rows) + 1),
+      entries_(static_cast<size_t>(ring_size_) * batch_capacity_),
+      results_(static_cast<size_t>(ring_size_) * batch_capacity_),
+      slot_size_(static_cast<size_t>(ring_size_)),
+      slot_busy_(static_cast<size_t>(ring_size_)),
+      pipe_(static_cast<size_t>(ring_size_)),
+      claims_(static_cast<size_t>(config.rows) + 1),
+      contexts_(static_cast<size_t>(config.rows) + 1) {
+  for (int32_t i = 0; i < config.rows; ++i) free_rows_[i] = config.rows - 1 - i;  // lowest row on top
+  for (berth_row &row : rows_) row.seat = row.lease = -1;
+  berth_row &dummy = rows_[dummy_];
+  dummy.request_id = std::numeric_limits<uint64_t>::max();
+  dummy.flags = BERTH_ROW_DUMMY;
+  dummy.state = BERTH_STATE_GENERATION;
+  dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
+  dummy.seat = config.seats;                                         // the reserved seat
+  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;     // the first reserved lease
+  describe();
+}
+
+void RankCore::map(berth_core_memory &out) {
+  const auto address = [](const void *p) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(p)); };
+  out.rows = config_.rows + 1;
+  out.row_address = address(rows_.data());
+  out.cold_address = address(cold_.data());
+  out.iteration_address = address(&iteration_);
+  out.admit_address = address(admits_.data());
+  out.change_address = address(changes_.data());
+  out.receive_address = address(receives_.data());
+  out.done_address = address(done_.data());
+  out.entry_address = address(entries_.data());
+  out.result_address = address(results_.data());
+  out.active_address = address(active_.data());
+  out.ring = ring_size_;
+  out.entries_per_batch = batch_capacity_;
+}
+
+void RankCore::mix(uint64_t value) {
+  uint64_t h = (iteration_.decision_hash ^ value) * 0x9E3779B97F4A7C15ull;
+  iteration_.decision_hash = h ^ (h >> 32);
+}
+
+int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) const {
+  return (prompt_tokens + max_new_tokens + config_.draft_tokens + config_.tokens_per_block - 1) /
+         config_.tokens_per_block;
+}
+
+RankCore::Fit RankCore::fits(int32_t prompt_tokens, int32_t max_new_tokens) const {
+  if (config_.chunking == BERTH_CHUNK_NONE && config_.max_num_tokens > 0 && prompt_tokens > config_.max_num_tokens) {
+    return Fit{BERTH_WAIT_TOKENS, prompt_tokens, config_.max_num_tokens};
+  }
+  const int64_t need = pages_needed(prompt_tokens, max_new_tokens);
+  if (config_.pages >= 0 && need > config_.pages) return Fit{BERTH_WAIT_PAGES, need, config_.pages};
+  return Fit{BERTH_WAIT_NONE, 0, 0};
+}
+
+// ---------------------------------------------------------------------------------------- schedule
+
+Status RankCore::schedule() {
+  if (phase_ != Phase::kSchedule) return Status::kState;
+  if (!inboxes_valid()) return Status::kArgument;
+  if (iteration_.admits > static_cast<int32_t>(free_rows_.size())) return Status::kExhausted;
+  berth_iteration &it = iteration_;
+  it.done = it.receives = it.stale_changes = it.tokens_out = 0;
+  it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
+  it.launched = it.due = 0;
+  it.due_slot = it.launched_slot = -1;
+  std::memset(it.deferred, 0, sizeof it.deferred);
+  claim_count_ = 0;
+
+  apply_changes();
+  admit();
+  it.resident = active_count_ - (dummy_active_ ? 1 : 0);
+  if (needs_pad_before()) place_dummy();
+  start_receives();
+  build_batch();
+  if (needs_pad_after()) {
+    place_dummy();
+    put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
+  }
+  it.batch = slot_size_[building_];
+  it.admits = it.changes = 0;
+  phase_ = Phase::kLaunch;
+  return Status::kOk;
+}
+
+bool RankCore::inboxes_valid() const {
+  const berth_iteration &it = iteration_;
+  if (it.admits < 0 || it.admits > config_.rows || it.changes < 0 || it.changes > config_.rows) return false;
+  for (int32_t i = 0; i < it.admits; ++i) {
+    const berth_admit &a = admits_[i];
+    if (a.state != BERTH_STATE_CONTEXT_INIT && a.state != BERTH_STATE_GENERATION_INIT) return false;
+    if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0 || a.children < 0) return false;
+    if (a.cached_tokens < 0 || a.cached_tokens > a.prompt_tokens) return false;
+    if (a.max_new_tokens > std::numeric_limits<int32_t>::max() - a.prompt_tokens) return false;
+  }
+  for (int32_t i = 0; i < it.changes; ++i) {
+    const berth_change &c = changes_[i];
+    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_CANCEL) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void RankCore::apply_changes() {
+  for (int32_t i = 0; i < iteration_.changes; ++i) {
+    const berth_change &change = changes_[i];
+    berth_row &row = rows_[change.row];
+    const bool live = (row.flags & BERTH_ROW_LIVE) && row.request_id == change.request_id && !end_kind_[change.row];
+    const bool in_transfer = live && row.state == BERTH_STATE_GENERATION_TRANSFER;
+    if (!live || (change.kind != BERTH_CHANGE_CANCEL && !in_transfer)) {
+      ++iteration_.stale_changes;
+      continue;
+    }
+    if (change.kind == BERTH_CHANGE_CANCEL) {
+      row.flags |= BERTH_ROW_CANCELLED;
+      if (!in_transfer) end(change.row, BERTH_END_CANCELLED);  // else: pages leave only when nobody writes them
+    } else if (row.flags & BERTH_ROW_CANCELLED) {
+      end(change.row, BERTH_END_CANCELLED);
+    } else if (change.kind == BERTH_CHANGE_FAILED) {
+      row.state = BERTH_STATE_TRANSFER_ERROR;
+      end(change.row, BERTH_END_FAILED);
+    } else {
+      row.state = BERTH_STATE_GENERATION_TRANSFER_COMPLETE;
+      row.generated_tokens = 1;  // the context worker made the first token
+      if (row.generated_tokens >= row.max_new_tokens) end(change.row, BERTH_END_FINISHED);
+    }
+  }
+  drop_ended();
+}
+
+void RankCore::admit() {
+  for (int32_t i = 0; i < iteration_.admits; ++i) {
+    const berth_admit &a = admits_[i];
+    const int32_t index = free_rows_.back();
+    free_rows_.pop_back();
+    berth_row &row = rows_[index];
+    row = berth_row{};
+    row.request_id = a.request_id;
+    row.state = a.state;
+    row.flags = BERTH_ROW_LIVE;
+    row.prompt_tokens = a.prompt_tokens;
+    row.max_new_tokens = a.max_new_tokens;
+    row.cached_tokens = a.cached_tokens;
+    // At least one token is computed: its logits make the first output token.
+    row.context_cursor =
+        a.state == BERTH_STATE_GENERATION_INIT ? a.prompt_tokens : std::min(a.cached_tokens, a.prompt_tokens - 1);
+    row.seat = row.lease = -1;
+    berth_cold_row &cold = cold_[index];
+    cold = berth_cold_row{};
+    cold.tag = a.tag;
+    cold.admitted_at = iteration_.number;
+    cold.load_tokens = a.load_tokens;
+    cold.children = a.children;
+    cold.admission = ++admissions_;
+    active_[active_count_++] = index;
+    mix(a.request_id);
+  }
+}
+
+// Spec 01 section 7.1: retirees count as active; requests whose KV isn't here don't, where there is a transceiver.
+bool RankCore::needs_pad_before() const {
+  const berth_iteration &it = iteration_;
+  if (config_.padding == BERTH_PAD_NONE || it.filling || dummy_active_) return false;
+  int32_t count = active_count_;
+  if (config_.transceiver) {
+    for (int32_t i = 0; i < active_count_; ++i) {
+      const int32_t state = rows_[active_[i]].state;
+      if (state == BERTH_STATE_GENERATION_INIT || state == BERTH_STATE_GENERATION_TRANSFER) --count;
+    }
+  }
+  return count == 0 && it.expected > 0;
+}
+
+// Spec 01 section 7.2: a rank at its cap is left empty, and so vetoes the forward.
+bool RankCore::needs_pad_after() const {
+  const berth_iteration &it = iteration_;
+  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 && active_count_ > 0 &&
+         it.expected > 0 && active_count_ < config_.admission_cap;
+}
+
+void RankCore::place_dummy() {
+  active_[active_count_++] = dummy_;
+  dummy_active_ = true;
+  iteration_.padded = 1;
+}
+
+void RankCore::remove_dummy() {
+  if (!dummy_active_) return;
+  for (int32_t i = active_count_ - 1; i >= 0; --i) {
+    if (active_[i] == dummy_) {
+      std::copy(active_.begin() + i + 1, active_.begin() + active_count_, active_.begin() + i);
+      break;
+    }
+  }
+  --active_count_;
+  dummy_active_ = false;
+}
+
+// State 8 takes a lease and pages, no seat, no token and no batch position (spec 02 section 9.2 step 2). What starts
+// here stays started whatever the vote says.
+void RankCore::start_receives() {
+  if (!config_.transceiver) return;
+  int32_t resident = 0;
+  for (int32_t i = 0; i < active_count_; ++i) {
+    const berth_row &row = rows_[active_[i]];
+    if (row.lease >= 0 && row.state != BERTH_STATE_RETIRING && !(row.flags & BERTH_ROW_DUMMY)) ++resident;
+  }
+  for (int32_t i = 0; i < active_count_; ++i) {
+    const int32_t index = active_[i];
+    berth_row &row = rows_[index];
+    if (row.state != BERTH_STATE_GENERATION_INIT) continue;
+    if (resident >= config_.max_resident) {
+      defer(index, BERTH_WAIT_BATCH);
+      continue;
+    }
+    const int32_t reason = claim(index, false);
+    if (reason != BERTH_WAIT_NONE) {
+      defer(index, reason);
+      continue;
+    }
+    ++resident;
+    row.state = BERTH_STATE_GENERATION_TRANSFER;
+    receives_[iteration_.receives++] = index;
+  }
+  claim_count_ = 0;
+}
+
+// Generations first, then contexts, each in order of admission (spec 02 section 9.2, 9.4).
+void RankCore::build_batch() {
+  building_ = static_cast<int32_t>(std::find(slot_busy_.begin(), slot_busy_.end(), 0) - slot_busy_.begin());
+  slot_size_[building_] = 0;
+  int32_t waiting_contexts = 0;
+  for (int32_t i = 0; i < active_count_; ++i) {
+    const int32_t index = active_[i];
+    berth_row &row = rows_[index];
+    row.wait_reason = BERTH_WAIT_NONE;
+    if (row.state < BERTH_STATE_CONTEXT_INIT) {
+      if (row.state == BERTH_STATE_GENERATION_TRANSFER) defer(index, BERTH_WAIT_TRANSFER);
+    } else if (row.state >= config_.range_end) {
+      if (row.state == BERTH_STATE_RETIRING) defer(index, BERTH_WAIT_RETIRING);
+    } else if (config_.exclusive_flight && row.in_flight > 0) {
+      defer(index, BERTH_WAIT_IN_FLIGHT);
+    } else if (is_context(row.state)) {
+      contexts_[waiting_contexts++] = index;
+    } else {
+      take_generation(index);
+    }
+  }
+  bool open = true;
+  for (int32_t i = 0; i < waiting_contexts; ++i) {
+    if (open) {
+      open = take_context(contexts_[i]);
+    } else {
+      defer(contexts_[i], iteration_.batch >= config_.max_batch_size ? BERTH_WAIT_BATCH : BERTH_WAIT_TOKENS);
+    }
+  }
+}
+
+bool RankCore::take_generation(int32_t index) {
+  const berth_row &row = rows_[index];
+  if (row.flags & BERTH_ROW_DUMMY) {
+    if (iteration_.batch < batch_capacity_) put(index, BERTH_ENTRY_DUMMY, 1, 0);
+    return true;
+  }
+  if (iteration_.batch >= config_.max_batch_size) {
+    defer(index, BERTH_WAIT_BATCH);
+    return false;
+  }
+  const int32_t tokens = 1 + config_.draft_tokens;
+  if (config_.max_num_tokens > 0 && iteration_.batch_tokens > config_.max_num_tokens - tokens) {
+    defer(index, BERTH_WAIT_TOKENS);
+    return false;
+  }
+  const int32_t reason = claim(index, true);
+  if (reason != BERTH_WAIT_NONE) {
+    defer(index, reason);
+    return false;
+  }
+  put(index, BERTH_ENTRY_GENERATION, tokens, row.prompt_tokens + row.generated_tokens + row.pending_tokens - 1);
+  return true;
+}
+
+// False: nothing behind this context may be tried (the batch is full, or the head waits for tokens or pages).
+bool RankCore::take_context(int32_t index) {
+  berth_row &row = rows_[index];
+  if (iteration_.batch >= config_.max_batch_size) {
+    defer(index, BERTH_WAIT_BATCH);
+    return false;
+  }
+  const int32_t remaining = row.prompt_tokens - row.context_cursor;
+  int32_t chunk = remaining;
+  if (config_.max_num_tokens > 0) {
+    const int32_t left = config_.max_num_tokens - iteration_.batch_tokens;
+    if (config_.chunking == BERTH_CHUNK_FCFS) chunk = std::min(chunk, left);
+    if (chunk > left || chunk <= 0) {
+      defer(index, BERTH_WAIT_TOKENS);
+      return false;
+    }
+  }
+  const int32_t reason = claim(index, true);
+  if (reason != BERTH_WAIT_NONE) {
+    defer(index, reason);
+    return reason != BERTH_WAIT_PAGES;  // a lease or seat that is missing here may be held by one behind
+  }
+  row.context_chunk = chunk;
+  put(index, BERTH_ENTRY_CONTEXT, chunk, row.context_cursor);
+  return true;
+}
+
+int32_t RankCore::claim(int32_t index, bool wants_seat) {
+  berth_row &row = rows_[index];
+  berth_cold_row &cold = cold_[index];
+  const bool wants_lease = row.lease < 0;
+  wants_seat = wants_seat && row.seat < 0;
+  if (!wants_lease && !wants_seat) return BERTH_WAIT_NONE;
+  const uint64_t key = cold.admission;  // unique for ever, unlike a caller's id
+  Claim claim{index, 0};
+  if (wants_lease) {
+    const int64_t need = pages_needed(row.prompt_tokens, row.max_new_tokens);
+    if (config_.pages >= 0 && pages_used_ + need > config_.pages) return BERTH_WAIT_PAGES;
+    if (leases_.acquire(key, 0, cold.lease_handle) != Status::kOk) return BERTH_WAIT_LEASE;
+    row.lease = static_cast<int32_t>(cold.lease_handle & 0xffffffffu);
+    row.pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
+    pages_used_ += row.pages;
+    claim.what = kLease;
+  }
+  if (wants_seat) {
+    if (seats_.acquire(key, 0, cold.seat_handle) != Status::kOk) {
+      undo(claim);  // nobody waits while holding
+      return BERTH_WAIT_SEAT;
+    }
+    row.seat = static_cast<int32_t>(cold.seat_handle & 0xffffffffu);
+    claim.what |= kSeat;
+  }
+  claims_[claim_count_++] = claim;
+  return BERTH_WAIT_NONE;
+}
+
+void RankCore::undo(const Claim &claim) {
+  berth_row &row = rows_[claim.row];
+  const berth_cold_row &cold = cold_[claim.row];
+  if (claim.what & kSeat) {
+    seats_.release(cold.seat_handle, 0);
+    row.seat = -1;
+  }
+  if (claim.what & kLease) {
+    leases_.release(cold.lease_handle, 0);
+    row.lease = -1;
+    pages_used_ -= row.pages;
+    row.pages = 0;
+  }
+}
+
+void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) {
+  berth_iteration &it = iteration_;
+  batch_of(building_)[slot_size_[building_]++] = berth_entry{row, kind, tokens, position};
+  it.batch = slot_size_[building_];
+  it.batch_tokens += tokens;
+  if (kind == BERTH_ENTRY_CONTEXT) {
+    ++it.contexts;
+  } else {
+    ++it.generations;
+  }
+  if (kind != BERTH_ENTRY_DUMMY) {
+    ++it.real;
+    mix(rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 40));
+  }
+}
+
+void RankCore::defer(int32_t row, int32_t reason) {
+  rows_[row].wait_reason = reason;
+  ++iteration_.deferred[reason];
+  if (reason == BERTH_WAIT_SEAT || reason == BERTH_WAIT_LEASE || reason == BERTH_WAIT_PAGES) ++cold_[row].deferrals;
+}
+
+// ---------------------------------------------------------------------------------------- launch
+
+Status RankCore::launch() {
+  if (phase_ != Phase::kLaunch) return Status::kState;
+  berth_iteration &it = iteration_;
+  const bool launched = it.can_queue == 1 && it.held == 0 && it.batch > 0;
+  if (launched) {
+    commit_batch();
+  } else {
+    roll_back();
+  }
+  it.launched = launched ? 1 : 0;
+  it.launched_slot = launched ? building_ : -1;
+  it.due_slot = it.held ? -1 : due_slot(launched);
+  it.due = it.due_slot < 0 ? 0 : slot_size_[it.due_slot];
+  if (it.due_slot >= 0) {
+    std::memset(&results_[static_cast<size_t>(it.due_slot) * batch_capacity_], 0, static_cast<size_t>(it.due));
+  }
+  phase_ = Phase::kSettle;
+  return Status::kOk;
+}
+
+void RankCore::commit_batch() {
+  slot_busy_[building_] = 1;
+  const berth_entry *batch = batch_of(building_);
+  for (int32_t i = 0; i < slot_size_[building_]; ++i) {
+    if (batch[i].kind == BERTH_ENTRY_DUMMY) continue;
+    berth_row &row = rows_[batch[i].row];
+    ++row.in_flight;
+    if (batch[i].kind == BERTH_ENTRY_CONTEXT) {
+      row.context_cursor += row.context_chunk;
+      row.context_chunk = 0;
+      if (row.context_cursor < row.prompt_tokens) continue;
+    }
+    if (row.state < BERTH_STATE_GENERATION) row.state = BERTH_STATE_GENERATION;
+    ++row.pending_tokens;
+  }
+  remove_dummy();  // spec 01 section 7.3: it dies in the update right after the forward
+}
+
+void RankCore::roll_back() {
+  while (claim_count_ > 0) undo(claims_[--claim_count_]);
+  const berth_entry *batch = batch_of(building_);
+  for (int32_t i = 0; i < slot_size_[building_]; ++i) rows_[batch[i].row].context_chunk = 0;
+  remove_dummy();
+}
+
+// Which batch's results this iteration settles. Overlap (spec 01 section 7.4): a rank with work of its own while a peer
+// is empty keeps its previous batch pending; a dummy isn't work of its own, it went back with the veto.
+int32_t RankCore::due_slot(bool launched) {
+  if (config_.pending_batches == 0) return launched ? building_ : -1;
+  if (!config_.exclusive_flight) {
+    if (!launched && iteration_.real > 0) return -1;
+    const int32_t due = pipe_count_ > 0 ? pipe_[0] : -1;
+    pipe_[0] = building_;
+    pipe_count_ = launched ? 1 : 0;
+    return due;
+  }
+  pipe_[pipe_count_++] = launched ? building_ : -1;
+  if (pipe_count_ <= config_.pending_batches) return -1;
+  const int32_t due = pipe_[0];
+  std::copy(pipe_.begin() + 1, pipe_.begin() + pipe_count_, pipe_.begin());
+  --pipe_count_;
+  return due;
+}
+
+// ---------------------------------------------------------------------------------------- settle
+
+Status RankCore::settle() {
+  if (phase_ != Phase::kSettle) return Status::kState;
+  berth_iteration &it = iteration_;
+  if (it.due_slot >= 0) {
+    for (int32_t i = 0; i < it.due; ++i) settle_entry(it.due_slot, i);
+    slot_busy_[it.due_slot] = 0;
+  }
+  if (it.launched && config_.mark_retiring) mark_retiring();
+  drop_ended();
+  describe();
+  if (!it.held) ++it.number;
+  phase_ = Phase::kSchedule;
+  return Status::kOk;
+}
+
+void RankCore::settle_entry(int32_t slot, int32_t index) {
+  const berth_entry &entry = batch_of(slot)[index];
+  if (entry.kind == BERTH_ENTRY_DUMMY) return;
+  berth_row &row = rows_[entry.row];
+  --row.in_flight;
+  const bool makes_token =
+      entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
+  if (makes_token) --row.pending_tokens;
+  if (end_kind_[entry.row]) {
+    if (row.in_flight == 0) tear_down(entry.row);
+    return;
+  }
+  if (!makes_token) return;
+  ++row.generated_tokens;
+  ++iteration_.tokens_out;
+  const bool stopped = results_[static_cast<size_t>(slot) * batch_capacity_ + index] & 1;
+  if (stopped || row.generated_tokens >= row.max_new_tokens) end(entry.row, BERTH_END_FINISHED);
+}
+
+// Spec 01 section 1: predictive, from the token count alone.
+void RankCore::mark_retiring() {
+  const berth_entry *batch = batch_of(iteration_.launched_slot);
+  for (int32_t i = 0; i < slot_size_[iteration_.launched_slot]; ++i) {
+    if (batch[i].kind == BERTH_ENTRY_DUMMY) continue;
+    berth_row &row = rows_[batch[i].row];
+    if (row.state == BERTH_STATE_GENERATION && row.generated_tokens + row.pending_tokens >= row.max_new_tokens) {
+      row.state = BERTH_STATE_RETIRING;
+    }
+  }
+}
+
+// The request is over. Seat, lease and pages go back now, or with the last launched batch that holds the row.
+void RankCore::end(int32_t index, int32_t kind) {
+  berth_row &row = rows_[index];
+  end_kind_[index] = static_cast<uint8_t>(kind);
+  if (kind == BERTH_END_FINISHED) row.state = BERTH_STATE_COMPLETE;
+  row.flags |= BERTH_ROW_FINISHED;
+  ended_in_active_ = true;
+  if (row.in_flight == 0) tear_down(index);
+}
+
+void RankCore::tear_down(int32_t index) {
+  berth_row &row = rows_[index];
+  berth_cold_row &cold = cold_[index];
+  done_[iteration_.done++] =
+      berth_done{row.request_id, cold.tag, index, end_kind_[index], row.generated_tokens, cold.deferrals};
+  if (row.seat >= 0) seats_.release(cold.seat_handle, 0);
+  if (row.lease >= 0) leases_.release(cold.lease_handle, 0);
+  pages_used_ -= row.pages;
+  row.seat = row.lease = -1;
+  row.pages = 0;
+  row.flags = BERTH_ROW_FINISHED;
+  end_kind_[index] |= kTornDown;
+}
+
+// Removes what ended from the active list, then frees the rows that nothing holds any more.
+void RankCore::drop_ended() {
+  if (ended_in_active_) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < active_count_; ++i) {
+      if (!end_kind_[active_[i]]) active_[kept++] = active_[i];
+    }
+    active_count_ = kept;
+    ended_in_active_ = false;
+  }
+  for (int32_t i = 0; i < iteration_.done; ++i) {
+    const int32_t index = done_[i].row;
+    if (end_kind_[index] & kTornDown) {
+      end_kind_[index] = 0;
+      free_rows_.push_back(index);
+    }
+  }
+}
+
+// Spec 01 section 2.1: what this rank tells the others. Dummies that are still active count as load.
+void RankCore::describe() {
+  berth_iteration &it = iteration_;
+  std::memset(it.state_counts, 0, sizeof it.state_counts);
+  it.routable = it.retiring = 0;
+  it.routable_tokens = 0;
+  for (int32_t i = 0; i < active_count_; ++i) {
+    const berth_row &row = rows_[active_[i]];
+    if (!(row.flags & BERTH_ROW_DUMMY)) ++it.state_counts[kStateIndex.of[row.state + 1]];
+    const bool left_out = row.state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
+    (left_out ? it.retiring : it.routable) += 1;
+    if (!left_out || config_.retiring == BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED) {
+      it.routable_tokens += cold_[active_[i]].load_tokens;
+    }
+  }
+  it.seats_used = seats_.used();
+  it.leases_used = leases_.used();
+  it.pages_used = pages_used_;
+}
+
+}  // namespace berth

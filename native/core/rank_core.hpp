@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's bookkeeping: request table, seats, leases, page counter, and the three steps of an iteration.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "berth/berth.h"
+#include "core/slots.hpp"
+#include "core/status.hpp"
+
+namespace berth {
+
+class RankCore {
+ public:
+  // The configuration was checked by valid(). May throw std::bad_alloc.
+  explicit RankCore(const berth_core_config &config);
+
+  static bool valid(const berth_core_config &config);
+
+  struct Fit {
+    int32_t reason;  // berth_wait_reason
+    int64_t required;
+    int64_t available;
+  };
+  Fit fits(int32_t prompt_tokens, int32_t max_new_tokens) const;
+
+  Status schedule();
+  Status launch();
+  Status settle();
+  void map(berth_core_memory &out);
+
+ private:
+  enum class Phase { kSchedule, kLaunch, kSettle };
+  enum Taken : int32_t { kSeat = 1, kLease = 2 /* and its pages */ };
+  struct Claim {
+    int32_t row;
+    int32_t what;  // Taken bits
+  };
+
+  // schedule
+  bool inboxes_valid() const;
+  void apply_changes();
+  void admit();
+  bool needs_pad_before() const;
+  bool needs_pad_after() const;
+  void place_dummy();
+  void start_receives();
+  void build_batch();
+  bool take_generation(int32_t row);
+  bool take_context(int32_t row);
+  // The reason why the row can't run now, after taking what it lacks; WAIT_NONE: it may run.
+  int32_t claim(int32_t row, bool wants_seat);
+  void undo(const Claim &claim);
+  void put(int32_t row, int32_t kind, int32_t tokens, int32_t position);
+  void defer(int32_t row, int32_t reason);
+
+  // launch
+  void commit_batch();
+  void roll_back();
+  int32_t due_slot(bool launched);
+
+  // settle
+  void settle_entry(int32_t slot, int32_t index);
+  void mark_retiring();
+  void end(int32_t row, int32_t kind);
+  void tear_down(int32_t row);
+  void drop_ended();
+  void describe();
+
+  int64_t pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) const;
+  void remove_dummy();
+  void mix(uint64_t value);
+  berth_entry *batch_of(int32_t slot) { return &entries_[static_cast<size_t>(slot) * batch_capacity_]; }
+
+  berth_core_config config_;
+  int32_t dummy_;           // the dummy's row
+  int32_t batch_capacity_;  // entries of one batch: B and the dummy
+  int32_t ring_size_;
+  Phase phase_ = Phase::kSchedule;
+
+  SlotMap seats_;
+  SlotMap leases_;
+  int64_t pages_used_ = 0;
+
+  std::vector<berth_row> rows_;
+  std::vector<berth_cold_row> cold_;
+  std::vector<uint8_t> end_kind_;  // by row: berth_end_kind of a row that ended and is still held by a batch
+  std::vector<int32_t> free_rows_;
+  std::vector<int32_t> active_;
+  int32_t active_count_ = 0;
+  bool dummy_active_ = false;
+  bool ended_in_active_ = false;
+  uint64_t admissions_ = 0;
+
+  berth_iteration iteration_{};
+  std::vector<berth_admit> admits_;
+  std::vector<berth_change> changes_;
+  std::vector<int32_t> receives_;
+  std::vector<berth_done> done_;
+  std::vector<berth_entry> entries_;
+  std::vector<uint8_t> results_;
+  std::vector<int32_t> slot_size_;  // entries in each ring slot
+  std::vector<uint8_t> slot_busy_;
+  std::vector<int32_t> pipe_;  // launched slots not yet due, oldest first; -1: nothing was launched
+  int32_t pipe_count_ = 0;
+  int32_t building_ = 0;  // ring slot of the batch being built
+  std::vector<Claim> claims_;
+  int32_t claim_count_ = 0;
+  std::vector<int32_t> contexts_;  // rows left for the second phase
+};
+
+}  // namespace berth

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.config;
+
+import dev.berth.plan.Advice;
+import dev.berth.plan.Trait;
+import dev.berth.plan.WorkerShape;
+import java.util.List;
+import java.util.OptionalInt;
+
+/**
+ * One kind of worker of a deployment.
+ *
+ * @param name its name in the file
+ * @param role what it does with requests
+ * @param servers how many of it there are, 1 or more
+ * @param shape what sizes depend on, with overlap as it really runs
+ * @param overlap what the file says about overlap
+ * @param kv KV cache settings
+ * @param transceiverBufferTokens staging buffer of the KV transceiver in tokens; empty if the file
+ *     names none
+ * @param chunkedPrefill whether a prompt may be run in chunks
+ * @param capacityPolicy how KV pages are promised
+ * @param attentionDp attention-DP settings
+ * @param gpus devices of one server by the file's hardware block; empty if it names none
+ * @param gpusNeeded devices of one server by its parallel sizes
+ * @param line 1-based line of the worker in the file
+ * @param notes how values were read where that isn't obvious
+ */
+public record WorkerConfig(
+    String name,
+    Role role,
+    int servers,
+    WorkerShape shape,
+    OverlapSetting overlap,
+    KvSettings kv,
+    OptionalInt transceiverBufferTokens,
+    boolean chunkedPrefill,
+    CapacityPolicy capacityPolicy,
+    AdpSettings attentionDp,
+    OptionalInt gpus,
+    int gpusNeeded,
+    int line,
+    List<Advice> notes) {
+  /** Which overlap setting to plan with. */
+  public enum AssumedOverlap {
+    ON,
+    OFF,
+    /** As the file says. */
+    FILE
+  }
+
+  public WorkerConfig {
+    notes = List.copyOf(notes);
+  }
+
+  /** The shape with overlap as assumed. */
+  public WorkerShape shape(AssumedOverlap assumed) {
+    return switch (assumed) {
+      case FILE -> shape;
+      case ON -> shape.toBuilder().with(Trait.OVERLAP).build();
+      case OFF -> shape.toBuilder().without(Trait.OVERLAP).build();
+    };
+  }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.engine;
+
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+import dev.berth.exchange.FrameBoard;
+import dev.berth.request.Request;
+import dev.berth.request.RequestBatch;
+import dev.berth.request.WaitingQueue;
+import dev.berth.route.AdpRouter;
+import dev.berth.route.Assignment;
+import dev.berth.route.DefaultRouter;
+import dev.berth.route.RankLoads;
+import dev.berth.route.RankState;
+
+/**
+ * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate and router (spec 01
+ * §3, §4, §8). It is a replicated state machine: the same offers and the same gathered frames give the same decisions.
+ * Ranks of one process may share one instance; the decision is then computed once and the others check that they asked
+ * about the same frames.
+ */
+public final class Admission {
+  private final EngineConfig config;
+  private final boolean attentionDp;
+  private final int cap;
+  private final int fleetCapacity;
+  private final int firstFrame;
+  private final WaitingQueue queue;
+  private final AdpRouter router;
+  private final RankLoads loads = new RankLoads();
+  private final RequestBatch popped = new RequestBatch();
+  private final Assignment assignment = new Assignment();
+
+  private long decided = -1;
+  private long askedAbout;
+  private long fetched;
+  private boolean gateOpen;
+  private long rampCap;
+
+  private long budget;
+  private boolean idle;
+  private boolean held;
+  private boolean progress;
+  private long decisionHash;
+
+  /**
+   * The admission of one pipeline stage.
+   *
+   * @param stage which stage's frames of a board it reads
+   */
+  public Admission(EngineConfig config, int stage) {
+    this.config = config;
+    this.attentionDp = config.plan().shape().attentionDp();
+    this.cap = config.plan().admissionCap();
+    this.fleetCapacity = config.plan().fleetCapacity();
+    this.firstFrame = stage * config.ranks();
+    this.queue =
+        attentionDp
+            ? WaitingQueue.withAttentionDp(config.queue(), config.ranks())
+            : WaitingQueue.withoutAttentionDp(config.queue());
+    this.router = new DefaultRouter(config.cap());
+    this.gateOpen = !config.gate().active();
+  }
+
+  /** Appends a request that every rank received in the same order. */
+  public WaitingQueue.Offer offer(Request request) {
+    return queue.offer(request);
+  }
+
+  /** Takes a request out of the queue again. */
+  public boolean cancel(long id) {
+    return queue.cancel(id);
+  }
+
+  /**
+   * Decides the iteration of a board: who is admitted, on which rank, and whether anything is to be done at all. Asking
+   * again about the same board gives the same decision.
+   *
+   * @throws BerthException DIVERGED if the frames aren't those that another rank asked about
+   */
+  void decide(FrameBoard board) {
+    if (board.sequence() == decided) {
+      if (board.hash() != askedAbout) {
+        throw new BerthException(
+            Code.DIVERGED,
+            "two ranks gathered different frames for iteration %d: %x and %x"
+                .formatted(decided, askedAbout, board.hash()));
+      }
+      return;
+    }
+    decided = board.sequence();
+    askedAbout = board.hash();
+    loads.read(
+        board.segment(),
+        board.payloadOffset(firstFrame),
+        (long) board.stride() * Long.BYTES,
+        RankState.WORDS,
+        config.ranks());
+    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01 §3.6).
+    idle = loads.live() == 0 && queue.isEmpty();
+    popped.clear();
+    decisionHash = 0;
+    askGate(board);
+    if (!idle) {
+      pop();
+      router.route(loads, popped, cap, assignment);
+      giveBackUnassigned();
+      hashAssignment();
+    }
+  }
+
+  private void askGate(FrameBoard board) {
+    progress = false;
+    if (gateOpen) {
+      held = false;
+      return;
+    }
+    boolean allOk = true;
+    long resident = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      allOk &= board.word(firstFrame + rank, Payload.FILL_OK) != 0;
+      resident += board.word(firstFrame + rank, Payload.FILL_RESIDENT);
+      progress |= board.word(firstFrame + rank, Payload.FILL_PROGRESS) != 0;
+    }
+    gateOpen =
+        switch (config.gate().kind()) {
+          case NONE -> true;
+          case COUNT -> resident >= config.gate().target();
+          case STATE -> fetched >= config.gate().target() && allOk;
+        };
+    held = !gateOpen;
+  }
+
+  private void pop() {
+    budget = fleetCapacity - loads.routable();
+    if (held) {
+      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to fetch.
+      rampCap = rampCap == 0 ? config.ranks() : Math.min(2 * rampCap, fleetCapacity);
+      budget = Math.min(budget, rampCap);
+    } else {
+      rampCap = 0;
+    }
+    int allowed = (int) Math.max(0, budget);
+    if (attentionDp) {
+      queue.pop(allowed, loads, cap, popped);
+    } else {
+      queue.pop(allowed, popped);
+    }
+    fetched += popped.size();
+  }
+
+  private void giveBackUnassigned() {
+    if (assignment.unassignedSize() == 0) {
+      return;
+    }
+    RequestBatch back = new RequestBatch();
+    for (int i = 0; i < assignment.unassignedSize(); i++) {
+      back.add(popped.get(assignment.unassigned(i)));
+    }
+    fetched -= back.size();
+    queue.putBack(back);
+  }
+
+  private void hashAssignment() {
+    long h = assignment.expectedActive();
+    for (int rank = 0; rank < assignment.ranks(); rank++) {
+      for (int i = 0; i < assignment.size(rank); i++) {
+        h = (h ^ popped.get(assignment.get(rank, i)).id()) * 0x9E3779B97F4A7C15L;
+        h ^= h >>> 32;
+      }
+      h = (h ^ rank) * 0x9E3779B97F4A7C15L;
+    }
+    decisionHash = h;
+  }
+
+  /** Nothing lives and nothing waits: the fleet may block. */
+  public boolean idle() {
+    return idle;
+  }
+
+  /** A gate holds the forward in this iteration. */
+  public boolean held() {
+    return held;
+  }
+
+  /** While held: did any rank receive KV since the last gather? */
+  public boolean progress() {
+    return progress;
+  }
+
+  /** Is the fill over? */
+  public boolean gateOpen() {
+    return gateOpen;
+  }
+
+  /** Routable requests of all ranks at the gather: what is charged (spec 01 §3.2). */
+  public long charged() {
+    return loads.routable();
+  }
+
+  /** Retiring requests that were left out of {@link #charged()}. */
+  public long retiring() {
+    return loads.live() - loads.routable();
+  }
+
+  /** Requests that the iteration could admit; may be negative. */
+  public long budget() {
+    return budget;
+  }
+
+  /** Requests that it admitted. */
+  public int admitted() {
+    return popped.size() - assignment.unassignedSize();
+  }
+
+  /** Requests popped so far, children not counted (spec 01 §3.7). */
+  public long fetched() {
+    return fetched;
+  }
+
+  /** Requests that wait. */
+  public int waiting() {
+    return queue.size();
+  }
+
+  /** True if a request of this id waits. */
+  public boolean waits(long id) {
+    return queue.contains(id);
+  }
+
+  /** E of the router in the last decision. */
+  public int expectedActive() {
+    return assignment.expectedActive();
+  }
+
+  /** How many requests a rank was given. */
+  public int assigned(int rank) {
+    return assignment.size(rank);
+  }
+
+  /** A request that a rank was given. */
+  Request assigned(int rank, int index) {
+    return popped.get(assignment.get(rank, index));
+  }
+
+  /** Hash of the last decision. */
+  long decisionHash() {
+    return decisionHash;
+  }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.engine;
+
+import dev.berth.id.BatchPosition;
+import dev.berth.internal.NativeCore;
+import dev.berth.request.RequestTable;
+
+/**
+ * The rows of one scheduled batch. Position {@code i} is {@code BatchPosition(i)}; the methods take the number itself, so
+ * that a loop over a batch allocates nothing. Owned by the engine, reused for later batches.
+ */
+public final class Batch {
+  /** What a batch position runs. */
+  public enum Kind {
+    /** Prompt tokens. */
+    CONTEXT,
+    /** One token and its drafts. */
+    GENERATION,
+    /** Padding. */
+    DUMMY
+  }
+
+  private static final Kind[] KINDS = Kind.values();
+
+  private final NativeCore core;
+  private final RequestTable table;
+  private int slot;
+  private int size;
+
+  Batch(NativeCore core, RequestTable table) {
+    this.core = core;
+    this.table = table;
+  }
+
+  Batch set(int newSlot, int newSize) {
+    slot = newSlot;
+    size = newSize;
+    return this;
+  }
+
+  /** Which of the engine's batches this is: equal for the Launch and the Collect of one batch. */
+  public int slot() {
+    return slot;
+  }
+
+  /** Batch positions in use, the padding's included. */
+  public int size() {
+    return size;
+  }
+
+  /** Row in the request table. */
+  public int row(int position) {
+    return core.entryRow(slot, check(position));
+  }
+
+  /** What runs there. */
+  public Kind kind(int position) {
+    return KINDS[core.entryKind(slot, check(position)) - 1];
+  }
+
+  /** Tokens computed there. */
+  public int tokens(int position) {
+    return core.entryTokens(slot, check(position));
+  }
+
+  /** Position of the first of these tokens in its sequence. */
+  public int firstToken(int position) {
+    return core.entryPosition(slot, check(position));
+  }
+
+  /** Does this position make an output token? Every generation does, a context with its last chunk. */
+  public boolean makesToken(int position) {
+    return switch (kind(position)) {
+      case GENERATION -> true;
+      case DUMMY -> false;
+      case CONTEXT -> firstToken(position) + tokens(position) >= table.promptTokens(row(position));
+    };
+  }
+
+  /** Says, between Collect and Collected, that the sequence at a position ends with this token. */
+  public void stop(BatchPosition position) {
+    core.stop(slot, check(position.index()));
+  }
+
+  private int check(int position) {
+    return java.util.Objects.checkIndex(position, size);
+  }
+}

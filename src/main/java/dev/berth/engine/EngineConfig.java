@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.engine;
+
+import dev.berth.internal.NativeCore;
+import dev.berth.plan.SeatPlan;
+import dev.berth.request.WaitingQueue;
+import dev.berth.route.RankCap;
+import dev.berth.route.RetiringRule;
+
+/**
+ * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
+ *
+ * @param plan seats, leases, caps
+ * @param role what the worker does
+ * @param rangeEnd schedulable = state in [10, rangeEnd): 14, or 20 to show what upstream's V1 range does
+ * @param mark where state 14 is set
+ * @param transfer whether requests go through transfer states before and after their KV moves
+ * @param chunkedContext whether a context may be split over iterations
+ * @param pages KV pages of one rank, -1 if they aren't limited
+ * @param gate what holds a benchmark fill
+ * @param retiringTokens what happens to the tokens of retirees that are excluded
+ * @param cap whether the router's hard cap is on
+ * @param queue order of the waiting queue
+ */
+public record EngineConfig(
+    SeatPlan plan,
+    WorkerRole role,
+    int rangeEnd,
+    RetiringMark mark,
+    Transfer transfer,
+    Chunking chunkedContext,
+    long pages,
+    FillGate gate,
+    RetiringTokens retiringTokens,
+    RankCap cap,
+    WaitingQueue.Policy queue) {
+  /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
+  public static final int RANGE_END = 14;
+
+  /** Is there a KV transfer engine at work? */
+  public enum Transfer {
+    NONE,
+    TRANSCEIVER
+  }
+
+  /** Token load of retiring requests that admission leaves out. */
+  public enum RetiringTokens {
+    /** Left out too. */
+    EXCLUDED,
+    /** Still charged, as in the published run of evidence E1. */
+    RAW
+  }
+
+  /** How a context that doesn't fit in one iteration's tokens is treated. */
+  public enum Chunking {
+    /** Never split. */
+    NONE,
+    /** Split, first come first served. */
+    FIRST_COME_FIRST_SERVED
+  }
+
+  public EngineConfig {
+    if (role == WorkerRole.GENERATION && transfer == Transfer.NONE) {
+      throw new IllegalArgumentException("a generation-only worker receives KV: it needs a transfer engine");
+    }
+    if (gate.active() && role != WorkerRole.GENERATION) {
+      throw new IllegalArgumentException("a fill gate needs a generation-only worker");
+    }
+  }
+
+  /** The engine of a plan with every default: marked where the loop makes retirees, no gate, unlimited pages. */
+  public static EngineConfig of(SeatPlan plan, WorkerRole role) {
+    return new EngineConfig(
+        plan,
+        role,
+        RANGE_END,
+        defaultMark(plan),
+        role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+        Chunking.NONE,
+        -1,
+        FillGate.NONE,
+        RetiringTokens.EXCLUDED,
+        RankCap.HARD,
+        WaitingQueue.Policy.FCFS);
+  }
+
+  /** Overlap marks; a pipeline marks on every stage, so that the stages agree. */
+  public static RetiringMark defaultMark(SeatPlan plan) {
+    return loop(plan) == Loop.NON_OVERLAP ? RetiringMark.NEVER : RetiringMark.EVERY_STAGE;
+  }
+
+  private static Loop loop(SeatPlan plan) {
+    if (plan.shape().pipelineSize() > 1) {
+      return Loop.PIPELINE;
+    }
+    return plan.shape().overlap() ? Loop.OVERLAP : Loop.NON_OVERLAP;
+  }
+
+  /** The loop (spec 01 §10): a pipeline if there are stages, else overlap unless it is off. */
+  public Loop loop() {
+    return loop(plan);
+  }
+
+  /** Ranks that seat requests. */
+  public int ranks() {
+    return plan.shape().seatingRanks();
+  }
+
+  /** Pipeline stages. */
+  public int stages() {
+    return plan.shape().pipelineSize();
+  }
+
+  /** How the gather counts retiring requests. */
+  public RetiringRule retiringRule() {
+    if (!plan.excludesRetiring()) {
+      return RetiringRule.CHARGED;
+    }
+    return retiringTokens == RetiringTokens.RAW
+        ? RetiringRule.EXCLUDED_TOKENS_CHARGED
+        : RetiringRule.EXCLUDED;
+  }
+
+  /** Batches launched before the oldest is settled. */
+  int pendingBatches() {
+    return switch (loop()) {
+      case NON_OVERLAP -> 0;
+      case OVERLAP -> 1;
+      case PIPELINE -> stages() - 1;
+    };
+  }
+
+  /** Padding keeps an attention-DP fleet going; the pipeline loop pads before scheduling only (spec 01 §10). */
+  private NativeCore.Padding padding() {
+    if (!plan.shape().attentionDp()) {
+      return NativeCore.Padding.NONE;
+    }
+    return loop() == Loop.PIPELINE ? NativeCore.Padding.BEFORE : NativeCore.Padding.BOTH;
+  }
+
+  /** The native configuration of one rank on one stage. */
+  NativeCore.CoreConfig core(int stage) {
+    int admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
+    boolean marks =
+        switch (mark) {
+          case NEVER -> false;
+          case LAST_STAGE -> stage == stages() - 1;
+          case EVERY_STAGE -> true;
+        };
+    return new NativeCore.CoreConfig(
+        Math.addExact(admitted, Math.addExact(plan.indexCapacity(), plan.batchPositions().count())),
+        plan.seats().count(),
+        plan.spendableLeases(),
+        plan.reservedSpendable() ? 0 : plan.reservedLeases(),
+        plan.batchPositions().count(),
+        plan.shape().maxNumTokens(),
+        plan.shape().draftTokens(),
+        plan.admissionCap(),
+        plan.requestSlots(),
+        rangeEnd,
+        pendingBatches(),
+        loop() == Loop.PIPELINE,
+        marks,
+        NativeCore.Retiring.valueOf(retiringRule().name()),
+        padding(),
+        transfer == Transfer.TRANSCEIVER,
+        chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
+        plan.shape().tokensPerBlock(),
+        pages);
+  }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.engine;
+
+import dev.berth.exchange.FrameBoard;
+import dev.berth.exchange.FrameBoard.Op;
+import dev.berth.request.Request;
+import dev.berth.request.WaitingQueue;
+
+/**
+ * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no rule: it exchanges frames
+ * and carries out effects. Time is the caller's.
+ *
+ * <p>Ranks of one stage share an {@link Admission}: what they would all compute alike is computed once.
+ */
+public final class LockstepGroup implements AutoCloseable {
+  /** Runs forwards for {@link #step}. */
+  public interface Device {
+    /**
+     * The fleet agreed to launch; comes before any {@link #launch} of the iteration.
+     *
+     * @param maxRankTokens most tokens of one rank
+     * @param totalTokens tokens of all ranks
+     */
+    default void forward(long maxRankTokens, long totalTokens) {}
+
+    /** Starts the forward of a rank's batch. */
+    default void launch(RankEngine engine, Batch batch) {}
+
+    /** Delivers the results of a batch started before. */
+    default void collect(RankEngine engine, Batch batch) {}
+  }
+
+  /** A device that computes nothing. */
+  public static final Device NO_DEVICE = new Device() {};
+
+  private final EngineConfig config;
+  private final Admission[] admissions;
+  private final RankEngine[] engines;
+  private final Effect[] effects;
+  private final FrameBoard gatherBoard;
+  private final FrameBoard voteBoard;
+  private final Event gathered;
+  private final Event voted;
+  private long sequence;
+  private long pauseMicros;
+  private boolean launched;
+
+  /** All engines of a worker, with empty tables. */
+  public LockstepGroup(EngineConfig config) {
+    this.config = config;
+    int world = Math.multiplyExact(config.ranks(), config.stages());
+    this.admissions = new Admission[config.stages()];
+    this.engines = new RankEngine[world];
+    this.effects = new Effect[world];
+    this.gatherBoard = new FrameBoard(Op.GATHER, world, Payload.GATHER_WORDS);
+    this.voteBoard = new FrameBoard(Op.VOTE, world, Payload.VOTE_WORDS);
+    this.gathered = new Event.Gathered(gatherBoard);
+    this.voted = new Event.Voted(voteBoard);
+    for (int stage = 0; stage < config.stages(); stage++) {
+      admissions[stage] = new Admission(config, stage);
+      for (int rank = 0; rank < config.ranks(); rank++) {
+        RankEngine engine = new RankEngine(config, rank, stage, admissions[stage]);
+        engines[stage * config.ranks() + rank] = engine;
+        effects[stage * config.ranks() + rank] = engine.start();
+      }
+    }
+  }
+
+  /** What the group was made from. */
+  public EngineConfig config() {
+    return config;
+  }
+
+  /** The engine of a rank on the first stage. */
+  public RankEngine engine(int rank) {
+    return engines[rank];
+  }
+
+  /** The engine of a rank on a stage. */
+  public RankEngine engine(int rank, int stage) {
+    return engines[stage * config.ranks() + rank];
+  }
+
+  /** The decisions of the first stage. */
+  public Admission admission() {
+    return admissions[0];
+  }
+
+  /** Offers a request to every rank, unless it could never run. The caller keeps ids of live requests distinct. */
+  public Outcome offer(Request request) {
+    Outcome fit = engines[0].fits(request);
+    if (fit instanceof Outcome.Refused) {
+      return fit;
+    }
+    for (Admission admission : admissions) {
+      if (admission.offer(request) == WaitingQueue.Offer.DUPLICATE) {
+        return Outcome.DUPLICATE;
+      }
+    }
+    return Outcome.QUEUED;
+  }
+
+  /**
+   * Runs one iteration on all ranks.
+   *
+   * @return true if an iteration ran; false if nothing lives and nothing waits
+   */
+  public boolean step(Device device) {
+    pauseMicros = 0;
+    launched = false;
+    for (int i = 0; i < engines.length; i++) {
+      Effect effect = effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
+      gatherBoard.put(i, ((Effect.NeedGather) effect).frame());
+    }
+    gatherBoard.verify(0, sequence);
+    boolean idle = false;
+    for (int i = 0; i < engines.length; i++) {
+      effects[i] = engines[i].advance(gathered);
+      if (effects[i] instanceof Effect.NeedVote vote) {
+        voteBoard.put(i, vote.frame());
+      } else {
+        idle = true;
+      }
+    }
+    if (idle) {
+      return false;
+    }
+    voteBoard.verify(0, sequence);
+    for (int i = 0; i < engines.length; i++) {
+      effects[i] = engines[i].advance(voted);
+    }
+    announceForward(device);
+    for (int i = 0; i < engines.length; i++) {
+      effects[i] = carryOut(engines[i], effects[i], device);
+    }
+    sequence++;
+    return true;
+  }
+
+  /** The time of a forward depends on all ranks, so the device hears of all before the first starts. */
+  private void announceForward(Device device) {
+    long most = 0;
+    long total = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      if (effects[rank] instanceof Effect.Launch) {
+        launched = true;
+        most = Math.max(most, engines[rank].batchTokens());
+        total += engines[rank].batchTokens();
+      }
+    }
+    if (launched) {
+      device.forward(most, total);
+    }
+  }
+
+  private Effect carryOut(RankEngine engine, Effect first, Device device) {
+    Effect effect = first;
+    while (true) {
+      switch (effect) {
+        case Effect.Launch launch -> {
+          device.launch(engine, launch.batch());
+          effect = engine.advance(Event.LAUNCHED);
+        }
+        case Effect.Collect collect -> {
+          device.collect(engine, collect.batch());
+          effect = engine.advance(Event.COLLECTED);
+        }
+        case Effect.Idle idle -> {
+          pauseMicros = idle.pauseMicros();
+          return idle;
+        }
+        case Effect.NeedGather next -> {
+          return next;
+        }
+        case Effect.NeedVote vote -> throw new AssertionError(vote);
+      }
+    }
+  }
+
+  /** Pause that the ranks asked for after the last step, in µs; 0 if they want to go on at once. */
+  public long pauseMicros() {
+    return pauseMicros;
+  }
+
+  /** Whether the last step launched a forward. */
+  public boolean launched() {
+    return launched;
+  }
+
+  /** Iterations stepped, idle ones not counted. */
+  public long steps() {
+    return sequence;
+  }
+
+  @Override
+  public void close() {
+    for (RankEngine engine : engines) {
+      engine.close();
+    }
+  }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.engine;
+
+import dev.berth.route.RankState;
+
+/** What the two collectives of an iteration carry behind the frame's header. */
+final class Payload {
+  /** Collective A: the rank state, then what gates need. */
+  static final int GATHER_WORDS = RankState.WORDS + 4;
+
+  /** 1 if no request of the rank is before, in or after a failed transfer. */
+  static final int FILL_OK = RankState.WORDS;
+
+  /** Requests whose KV arrived since the last gather. */
+  static final int FILL_PROGRESS = RankState.WORDS + 1;
+
+  /** Generation requests whose KV is here. */
+  static final int FILL_RESIDENT = RankState.WORDS + 2;
+
+  /** Requests whose KV hasn't been asked for. */
+  static final int FILL_INIT = RankState.WORDS + 3;
+
+  /** Collective B. */
+  static final int VOTE_WORDS = 5;
+
+  /** Batch positions in use, the dummy's included. */
+  static final int BATCH = 0;
+
+  static final int CONTEXTS = 1;
+
+  /** Generations, the dummy included. */
+  static final int GENERATIONS = 2;
+
+  static final int REAL_GENERATIONS = 3;
+
+  static final int TOKENS = 4;
+
+  private Payload() {}
+}

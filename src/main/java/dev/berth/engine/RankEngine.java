@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.engine;
+
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+import dev.berth.exchange.FrameBoard;
+import dev.berth.exchange.FrameBoard.Op;
+import dev.berth.internal.NativeCore;
+import dev.berth.request.Request;
+import dev.berth.request.RequestState;
+import dev.berth.request.RequestTable;
+import dev.berth.request.WaitReason;
+import dev.berth.route.RankState;
+
+/**
+ * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md decision 1). A driver
+ * carries out each {@link Effect} and answers with the {@link Event} that belongs to it. One iteration is
+ *
+ * <pre>
+ *   NeedGather → Gathered → NeedVote → Voted → [Launch → Launched] → [Collect → Collected] → NeedGather …
+ * </pre>
+ *
+ * Not thread-safe. Allocates nothing per iteration.
+ */
+public final class RankEngine implements AutoCloseable {
+  private enum Phase {
+    READY,
+    GATHERING,
+    VOTING,
+    LAUNCHING,
+    COLLECTING,
+    IDLE
+  }
+
+  private static final int STATES = RequestState.values().length;
+
+  private final EngineConfig config;
+  private final int rank;
+  private final int stage;
+  private final int frame;
+  private final Admission admission;
+  private final NativeCore core;
+  private final RequestTable table;
+  private final boolean attentionDp;
+
+  private final long[] gatherFrame = FrameBoard.frame(Payload.GATHER_WORDS);
+  private final long[] voteFrame = FrameBoard.frame(Payload.VOTE_WORDS);
+  private final Effect needGather = new Effect.NeedGather(gatherFrame);
+  private final Effect needVote = new Effect.NeedVote(voteFrame);
+  private final Batch launching;
+  private final Batch collecting;
+  private final Effect launch;
+  private final Effect collect;
+  private final long[] fitNumbers = new long[2];
+
+  private Phase phase = Phase.READY;
+  private long sequence;
+  private int arrivals;
+  private boolean canQueue;
+
+  /**
+   * An engine with an empty request table.
+   *
+   * @param rank 0 .. ranks - 1
+   * @param stage 0 .. stages - 1
+   * @param admission the replicated decisions of this stage; may be shared with other ranks of the process
+   */
+  public RankEngine(EngineConfig config, int rank, int stage, Admission admission) {
+    if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "rank %d of %d, stage %d of %d".formatted(rank, config.ranks(), stage, config.stages()));
+    }
+    this.config = config;
+    this.rank = rank;
+    this.stage = stage;
+    this.frame = stage * config.ranks() + rank;
+    this.admission = admission;
+    this.attentionDp = config.plan().shape().attentionDp();
+    this.core = NativeCore.create(config.core(stage));
+    this.table = new RequestTable(core.rowMemory(), core.coldMemory());
+    this.launching = new Batch(core, table);
+    this.collecting = new Batch(core, table);
+    this.launch = new Effect.Launch(launching);
+    this.collect = new Effect.Collect(collecting);
+  }
+
+  /** The first effect. Call once. */
+  public Effect start() {
+    require(Phase.READY);
+    return gather();
+  }
+
+  /**
+   * Takes the answer to the last effect, gives the next one.
+   *
+   * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if ranks or stages disagree
+   */
+  public Effect advance(Event event) {
+    return switch (event) {
+      case Event.Gathered gathered -> onGathered(gathered.board());
+      case Event.Voted voted -> onVoted(voted.board());
+      case Event.Launched ignored -> onLaunched();
+      case Event.Collected ignored -> onCollected();
+      case Event.Woken ignored -> onWoken();
+    };
+  }
+
+  // ------------------------------------------------------------------------------ one iteration
+
+  private Effect gather() {
+    FrameBoard.header(gatherFrame, Op.GATHER, 0, sequence, 0, 0, core.decisionHash());
+    int at = FrameBoard.HEADER_WORDS;
+    gatherFrame[at + RankState.RANK] = rank;
+    gatherFrame[at + RankState.ACTIVE_REQUESTS] = core.routable();
+    gatherFrame[at + RankState.ACTIVE_TOKENS] = core.routableTokens();
+    gatherFrame[at + RankState.RETIRING_REQUESTS] = core.retiring();
+    gatherFrame[at + RankState.STATISTICS + 1] = -1; // no statistics
+    int init = count(RequestState.GENERATION_INIT);
+    int unsettled =
+        init + count(RequestState.GENERATION_TRANSFER) + count(RequestState.TRANSFER_ERROR);
+    gatherFrame[at + Payload.FILL_OK] = unsettled == 0 ? 1 : 0;
+    gatherFrame[at + Payload.FILL_PROGRESS] = arrivals;
+    gatherFrame[at + Payload.FILL_RESIDENT] =
+        (long) count(RequestState.GENERATION_TRANSFER_COMPLETE) + count(RequestState.GENERATION);
+    gatherFrame[at + Payload.FILL_INIT] = init;
+    arrivals = 0;
+    phase = Phase.GATHERING;
+    return needGather;
+  }
+
+  private Effect onGathered(FrameBoard board) {
+    require(Phase.GATHERING);
+    admission.decide(board);
+    if (admission.idle()) {
+      phase = Phase.IDLE;
+      return Effect.IDLE;
+    }
+    for (int i = 0; i < admission.assigned(rank); i++) {
+      admit(admission.assigned(rank, i));
+    }
+    core.schedule(admission.expectedActive(), admission.held());
+    FrameBoard.header(
+        voteFrame, Op.VOTE, 0, sequence, 0, 0, core.decisionHash() ^ admission.decisionHash());
+    int at = FrameBoard.HEADER_WORDS;
+    voteFrame[at + Payload.BATCH] = core.batch();
+    voteFrame[at + Payload.CONTEXTS] = core.contexts();
+    voteFrame[at + Payload.GENERATIONS] = core.generations();
+    voteFrame[at + Payload.REAL_GENERATIONS] = (long) core.real() - core.contexts();
+    voteFrame[at + Payload.TOKENS] = core.batchTokens();
+    phase = Phase.VOTING;
+    return needVote;
+  }
+
+  private void admit(Request request) {
+    boolean receives = config.role() == WorkerRole.GENERATION;
+    core.admit(
+        request.id(),
+        request.tag(),
+        (receives ? RequestState.GENERATION_INIT : RequestState.CONTEXT_INIT).value(),
+        request.promptTokens(),
+        outputTokens(request),
+        request.promptTokens(),
+        request.children());
+  }
+
+  /** Output tokens that this worker makes: a context worker makes one, whatever the request asks for. */
+  private int outputTokens(Request request) {
+    return config.role() == WorkerRole.CONTEXT ? 1 : request.maxNewTokens();
+  }
+
+  private Effect onVoted(FrameBoard board) {
+    require(Phase.VOTING);
+    requireStagesAgree(board);
+    canQueue = canQueue(board);
+    core.launch(canQueue, admission.held());
+    if (core.launched()) {
+      phase = Phase.LAUNCHING;
+      launching.set(core.launchedSlot(), core.batch());
+      return launch;
+    }
+    return collectOrSettle();
+  }
+
+  /** Spec 01 §7: one empty rank vetoes the forward everywhere; without attention DP a rank asks only itself. */
+  private boolean canQueue(FrameBoard board) {
+    if (!attentionDp) {
+      return core.batch() > 0;
+    }
+    int first = stage * config.ranks();
+    for (int r = first; r < first + config.ranks(); r++) {
+      if (board.word(r, Payload.BATCH) == 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Stage 0 decides; a stage that decided otherwise must never run (spec 06 BC-39). */
+  private void requireStagesAgree(FrameBoard board) {
+    if (stage > 0 && board.decisionHash(frame) != board.decisionHash(rank)) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "iteration %d: rank %d decided %016x on stage 0 and %016x on stage %d"
+              .formatted(
+                  sequence, rank, board.decisionHash(rank), board.decisionHash(frame), stage));
+    }
+  }
+
+  private Effect onLaunched() {
+    require(Phase.LAUNCHING);
+    return collectOrSettle();
+  }
+
+  private Effect collectOrSettle() {
+    if (core.due() > 0) {
+      phase = Phase.COLLECTING;
+      collecting.set(core.dueSlot(), core.due());
+      return collect;
+    }
+    return settle();
+  }
+
+  private Effect onCollected() {
+    require(Phase.COLLECTING);
+    return settle();
+  }
+
+  private Effect settle() {
+    core.settle();
+    sequence++;
+    if (admission.held() && !admission.progress() && core.receives() == 0 && admission.admitted() == 0) {
+      phase = Phase.IDLE;
+      return Effect.PAUSE;
+    }
+    return gather();
+  }
+
+  private Effect onWoken() {
+    require(Phase.IDLE);
+    return gather();
+  }
+
+  private void require(Phase expected) {
+    if (phase != expected) {
+      throw new BerthException(
+          Code.STATE, "rank %d is %s, the event belongs to %s".formatted(rank, phase, expected));
+    }
+  }
+
+  // ------------------------------------------------------------------------------ between iterations
+
+  /** Whether a request could ever run on an empty rank of this kind. */
+  public Outcome fits(Request request) {
+    int reason = core.fits(Math.max(1, request.promptTokens()), outputTokens(request), fitNumbers);
+    return reason == 0
+        ? Outcome.QUEUED
+        : new Outcome.Refused(WaitReason.of(reason), fitNumbers[0], fitNumbers[1]);
+  }
+
+  /** The KV of a row arrived; a row that was given to another request since is left alone. */
+  public void transferArrived(int row, long requestId) {
+    core.arrived(row, requestId);
+    arrivals++;
+  }
+
+  /** The transfer of a row failed. */
+  public void transferFailed(int row, long requestId) {
+    core.failed(row, requestId);
+  }
+
+  /** Ends a live request as soon as nothing launched holds it. */
+  public void cancel(int row, long requestId) {
+    core.cancel(row, requestId);
+  }
+
+  // ------------------------------------------------------------------------------ what happened
+
+  /** This rank's number. */
+  public int rank() {
+    return rank;
+  }
+
+  /** This stage's number. */
+  public int stage() {
+    return stage;
+  }
+
+  /** Live requests, valid while the engine is open. */
+  public RequestTable table() {
+    return table;
+  }
+
+  /** Iterations completed, held ones not counted. */
+  public long iterations() {
+    return core.number();
+  }
+
+  /** Requests in a state, padding not counted: at the gather once settled, before that as of the last settle. */
+  public int count(RequestState state) {
+    return core.stateCount(state.ordinal());
+  }
+
+  /** Number of states that {@link #count} knows. */
+  public static int states() {
+    return STATES;
+  }
+
+  /** Batch positions that this iteration scheduled, the dummy's included. */
+  public int batch() {
+    return core.batch();
+  }
+
+  /** Contexts among them. */
+  public int contexts() {
+    return core.contexts();
+  }
+
+  /** Requests among them. */
+  public int real() {
+    return core.real();
+  }
+
+  /** Tokens of the batch. */
+  public int batchTokens() {
+    return core.batchTokens();
+  }
+
+  /** Whether this iteration gave the rank a dummy. */
+  public boolean padded() {
+    return core.padded();
+  }
+
+  /** Requests on the rank after admission. */
+  public int resident() {
+    return core.resident();
+  }
+
+  /** Whether this iteration's batch was launched. */
+  public boolean launched() {
+    return core.launched();
+  }
+
+  /** The fleet's vote in this iteration. */
+  public boolean canQueue() {
+    return canQueue;
+  }
+
+  /** Requests that could have run and did not, for a reason. */
+  public int deferred(WaitReason reason) {
+    return core.deferred(reason.ordinal());
+  }
+
+  /** Routable requests that the next gather reports. */
+  public int routable() {
+    return core.routable();
+  }
+
+  /** Token load that the next gather reports. */
+  public long routableTokens() {
+    return core.routableTokens();
+  }
+
+  /** Output tokens settled in this iteration. */
+  public int tokensOut() {
+    return core.tokensOut();
+  }
+
+  /** Rows whose KV transfer this iteration asked for. */
+  public int receives() {
+    return core.receives();
+  }
+
+  /** One of them. */
+  public int receiveRow(int index) {
+    return core.receiveRow(index);
+  }
+
+  /** Requests that left in this iteration. */
+  public int ended() {
+    return core.done();
+  }
+
+  /** The id of one of them. */
+  public long endedId(int index) {
+    return core.doneId(index);
+  }
+
+  /** The caller's number of one of them. */
+  public long endedTag(int index) {
+    return core.doneTag(index);
+  }
+
+  /** How one of them ended. */
+  public EndKind endedKind(int index) {
+    return EndKind.of(core.doneKind(index));
+  }
+
+  /** Output tokens of one of them. */
+  public int endedTokens(int index) {
+    return core.doneTokens(index);
+  }
+
+  /** Seats in use. */
+  public int seatsUsed() {
+    return core.seatsUsed();
+  }
+
+  /** Leases in use. */
+  public int leasesUsed() {
+    return core.leasesUsed();
+  }
+
+  /** KV pages in use. */
+  public long pagesUsed() {
+    return core.pagesUsed();
+  }
+
+  /** Rolling hash of everything this rank decided. */
+  public long decisionHash() {
+    return core.decisionHash();
+  }
+
+  @Override
+  public void close() {
+    core.close();
+  }
+}

@@ -1,0 +1,2 @@
+/** What ranks tell each other: the frame of a collective and the in-process exchange. */
+package dev.berth.exchange;

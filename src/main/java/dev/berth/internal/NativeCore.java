@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.internal;
+
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+import dev.berth.ffi.BerthNative;
+import dev.berth.ffi.berth_admit;
+import dev.berth.ffi.berth_change;
+import dev.berth.ffi.berth_core_config;
+import dev.berth.ffi.berth_core_memory;
+import dev.berth.ffi.berth_done;
+import dev.berth.ffi.berth_entry;
+import dev.berth.ffi.berth_iteration;
+import dev.berth.ffi.berth_row;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.ref.Cleaner;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * The native rank core as Java sees it: three calls an iteration, everything else is memory that both sides map. One
+ * thread at a time.
+ */
+public final class NativeCore implements AutoCloseable {
+  /** Number of deferral reasons. */
+  public static final int REASONS = BerthNative.BERTH_WAIT_REASONS();
+
+  private static final Cleaner CLEANER = Cleaner.create();
+  private static final int OPEN = 0;
+  private static final int BUSY = 1;
+  private static final int CLOSED = 2;
+
+  private final MemorySegment handle;
+  private final Cleaner.Cleanable cleanable;
+  private final int rows;
+  private final int ring;
+  private final int entriesPerBatch;
+  private final MemorySegment iteration;
+  private final MemorySegment rowMemory;
+  private final MemorySegment coldMemory;
+  private final MemorySegment admits;
+  private final MemorySegment changes;
+  private final MemorySegment receives;
+  private final MemorySegment done;
+  private final MemorySegment entries;
+  private final MemorySegment results;
+  private final Arena scope = Arena.ofShared();
+  private final AtomicInteger guard = new AtomicInteger(OPEN);
+
+  @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
+  private NativeCore(MemorySegment handle) {
+    this.handle = handle;
+    this.cleanable = CLEANER.register(this, () -> BerthNative.berth_core_destroy(handle));
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment map = berth_core_memory.allocate(arena);
+      berth_core_memory.struct_size(map, (int) berth_core_memory.sizeof());
+      Status.check(BerthNative.berth_core_map(handle, map), "map rank core");
+      rows = berth_core_memory.rows(map);
+      ring = berth_core_memory.ring(map);
+      entriesPerBatch = berth_core_memory.entries_per_batch(map);
+      iteration = at(berth_core_memory.iteration_address(map), berth_iteration.sizeof());
+      rowMemory = at(berth_core_memory.row_address(map), rows * berth_row.sizeof());
+      coldMemory = at(berth_core_memory.cold_address(map), rows * 64L);
+      admits = at(berth_core_memory.admit_address(map), (rows - 1) * berth_admit.sizeof());
+      changes = at(berth_core_memory.change_address(map), (rows - 1) * berth_change.sizeof());
+      receives = at(berth_core_memory.receive_address(map), rows * 4L);
+      done = at(berth_core_memory.done_address(map), rows * berth_done.sizeof());
+      entries =
+          at(
+              berth_core_memory.entry_address(map),
+              (long) ring * entriesPerBatch * berth_entry.sizeof());
+      results = at(berth_core_memory.result_address(map), (long) ring * entriesPerBatch);
+    }
+  }
+
+  private MemorySegment at(long address, long bytes) {
+    return MemorySegment.ofAddress(address).reinterpret(bytes, scope, null);
+  }
+
+  /**
+   * Creates a core.
+   *
+   * @throws BerthException ARGUMENT if the native side refuses the configuration, MEMORY if it can't allocate
+   */
+  public static NativeCore create(CoreConfig c) {
+    NativeLibrary.load();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment config = berth_core_config.allocate(arena);
+      berth_core_config.struct_size(config, (int) berth_core_config.sizeof());
+      berth_core_config.rows(config, c.rows());
+      berth_core_config.seats(config, c.seats());
+      berth_core_config.leases(config, c.leases());
+      berth_core_config.reserved_leases(config, c.reservedLeases());
+      berth_core_config.max_batch_size(config, c.maxBatchSize());
+      berth_core_config.max_num_tokens(config, c.maxNumTokens());
+      berth_core_config.draft_tokens(config, c.draftTokens());
+      berth_core_config.admission_cap(config, c.admissionCap());
+      berth_core_config.max_resident(config, c.maxResident());
+      berth_core_config.range_end(config, c.rangeEnd());
+      berth_core_config.pending_batches(config, c.pendingBatches());
+      berth_core_config.exclusive_flight(config, c.exclusiveFlight() ? 1 : 0);
+      berth_core_config.mark_retiring(config, c.markRetiring() ? 1 : 0);
+      berth_core_config.retiring(config, c.retiring().ordinal());
+      berth_core_config.padding(config, c.padding().ordinal());
+      berth_core_config.transceiver(config, c.transceiver() ? 1 : 0);
+      berth_core_config.chunking(
+          config, c.chunked() ? BerthNative.BERTH_CHUNK_FCFS() : BerthNative.BERTH_CHUNK_NONE());
+      berth_core_config.tokens_per_block(config, c.tokensPerBlock());
+      berth_core_config.pages(config, c.pages());
+      MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
+      Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
+      return new NativeCore(out.get(ValueLayout.ADDRESS, 0));
+    }
+  }
+
+  /** Where an empty rank is padded; the order is {@code berth_padding}'s. */
+  public enum Padding {
+    NONE,
+    BEFORE,
+    BOTH
+  }
+
+  /** How the rank state counts retirees; the order is {@code berth_retiring}'s. */
+  public enum Retiring {
+    CHARGED,
+    EXCLUDED,
+    EXCLUDED_TOKENS_CHARGED
+  }
+
+  /** What {@link #create} needs; the fields of {@code berth_core_config}. */
+  public record CoreConfig(
+      int rows,
+      int seats,
+      int leases,
+      int reservedLeases,
+      int maxBatchSize,
+      int maxNumTokens,
+      int draftTokens,
+      int admissionCap,
+      int maxResident,
+      int rangeEnd,
+      int pendingBatches,
+      boolean exclusiveFlight,
+      boolean markRetiring,
+      Retiring retiring,
+      Padding padding,
+      boolean transceiver,
+      boolean chunked,
+      int tokensPerBlock,
+      long pages) {}
+
+  // ------------------------------------------------------------------------------ inboxes
+
+  /** Appends a request to the admit inbox. */
+  public void admit(long id, long tag, int state, int prompt, int maxNew, int load, int children) {
+    int n = berth_iteration.admits(iteration);
+    MemorySegment a = berth_admit.asSlice(admits, Objects.checkIndex(n, rows - 1));
+    berth_admit.request_id(a, id);
+    berth_admit.tag(a, tag);
+    berth_admit.state(a, state);
+    berth_admit.prompt_tokens(a, prompt);
+    berth_admit.max_new_tokens(a, maxNew);
+    berth_admit.load_tokens(a, load);
+    berth_admit.cached_tokens(a, 0);
+    berth_admit.children(a, children);
+    berth_iteration.admits(iteration, n + 1);
+  }
+
+  /** Appends to the change inbox: the KV of a row is here. */
+  public void arrived(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_ARRIVED());
+  }
+
+  /** Appends to the change inbox: the transfer of a row failed. */
+  public void failed(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_FAILED());
+  }
+
+  /** Appends to the change inbox: nobody wants the row's request any more. */
+  public void cancel(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_CANCEL());
+  }
+
+  private void change(int row, long id, int kind) {
+    int n = berth_iteration.changes(iteration);
+    MemorySegment c = berth_change.asSlice(changes, Objects.checkIndex(n, rows - 1));
+    berth_change.request_id(c, id);
+    berth_change.row(c, Objects.checkIndex(row, rows - 1));
+    berth_change.kind(c, kind);
+    berth_iteration.changes(iteration, n + 1);
+  }
+
+  // ------------------------------------------------------------------------------ the three calls
+
+  /** Builds a batch; {@code expected} is the router's target, {@code filling} forbids padding. */
+  public void schedule(int expected, boolean filling) {
+    berth_iteration.expected(iteration, expected);
+    berth_iteration.filling(iteration, filling ? 1 : 0);
+    enter();
+    int status = BerthNative.berth_core_schedule(handle);
+    leave();
+    Status.check(status, "schedule");
+  }
+
+  /** Launches the batch, or takes it back if the fleet may not queue or a gate holds. */
+  public void launch(boolean canQueue, boolean held) {
+    berth_iteration.can_queue(iteration, canQueue ? 1 : 0);
+    berth_iteration.held(iteration, held ? 1 : 0);
+    enter();
+    int status = BerthNative.berth_core_launch(handle);
+    leave();
+    Status.check(status, "launch");
+  }
+
+  /** Settles the due batch and describes the rank. */
+  public void settle() {
+    enter();
+    int status = BerthNative.berth_core_settle(handle);
+    leave();
+    Status.check(status, "settle");
+  }
+
+  /** Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code out}. */
+  public int fits(int promptTokens, int maxNewTokens, long[] out) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment reason = arena.allocate(ValueLayout.JAVA_INT);
+      MemorySegment numbers = arena.allocate(ValueLayout.JAVA_LONG, 2);
+      enter();
+      int status =
+          BerthNative.berth_core_fits(
+              handle, promptTokens, maxNewTokens, reason, numbers, numbers.asSlice(8));
+      leave();
+      Status.check(status, "fits");
+      out[0] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
+      out[1] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
+      return reason.get(ValueLayout.JAVA_INT, 0);
+    }
+  }
+
+  // ------------------------------------------------------------------------------ the iteration record
+
+  public long number() {
+    return berth_iteration.number(iteration);
+  }
+
+  public int batch() {
+    return berth_iteration.batch(iteration);
+  }
+
+  public int contexts() {
+    return berth_iteration.contexts(iteration);
+  }
+
+  public int generations() {
+    return berth_iteration.generations(iteration);
+  }
+
+  public int real() {
+    return berth_iteration.real(iteration);
+  }
+
+  public int batchTokens() {
+    return berth_iteration.batch_tokens(iteration);
+  }
+
+  public boolean padded() {
+    return berth_iteration.padded(iteration) != 0;
+  }
+
+  public int resident() {
+    return berth_iteration.resident(iteration);
+  }
+
+  public int receives() {
+    return berth_iteration.receives(iteration);
+  }
+
+  public int deferred(int reason) {
+    return berth_iteration.deferred(iteration, Objects.checkIndex(reason, REASONS));
+  }
+
+  public boolean launched() {
+    return berth_iteration.launched(iteration) != 0;
+  }
+
+  public int due() {
+    return berth_iteration.due(iteration);
+  }
+
+  public int dueSlot() {
+    return berth_iteration.due_slot(iteration);
+  }
+
+  public int launchedSlot() {
+    return berth_iteration.launched_slot(iteration);
+  }
+
+  public int done() {
+    return berth_iteration.done(iteration);
+  }
+
+  public int tokensOut() {
+    return berth_iteration.tokens_out(iteration);
+  }
+
+  public int routable() {
+    return berth_iteration.routable(iteration);
+  }
+
+  public int retiring() {
+    return berth_iteration.retiring(iteration);
+  }
+
+  public long routableTokens() {
+    return berth_iteration.routable_tokens(iteration);
+  }
+
+  /** Requests in a state, by its position among the states. */
+  public int stateCount(int ordinal) {
+    return berth_iteration.state_counts(iteration, Objects.checkIndex(ordinal, 15));
+  }
+
+  public int seatsUsed() {
+    return berth_iteration.seats_used(iteration);
+  }
+
+  public int leasesUsed() {
+    return berth_iteration.leases_used(iteration);
+  }
+
+  public long pagesUsed() {
+    return berth_iteration.pages_used(iteration);
+  }
+
+  public long decisionHash() {
+    return berth_iteration.decision_hash(iteration);
+  }
+
+  // ------------------------------------------------------------------------------ outboxes
+
+  /** Ring slots, 2 or more. */
+  public int ring() {
+    return ring;
+  }
+
+  /** Row of a batch position. */
+  public int entryRow(int slot, int position) {
+    return berth_entry.row(entry(slot, position));
+  }
+
+  /** {@code berth_entry_kind} of a batch position. */
+  public int entryKind(int slot, int position) {
+    return berth_entry.kind(entry(slot, position));
+  }
+
+  /** Tokens of a batch position. */
+  public int entryTokens(int slot, int position) {
+    return berth_entry.tokens(entry(slot, position));
+  }
+
+  /** First token's position in the sequence. */
+  public int entryPosition(int slot, int position) {
+    return berth_entry.position(entry(slot, position));
+  }
+
+  private MemorySegment entry(int slot, int position) {
+    long index =
+        (long) Objects.checkIndex(slot, ring) * entriesPerBatch
+            + Objects.checkIndex(position, entriesPerBatch);
+    return berth_entry.asSlice(entries, index);
+  }
+
+  /** Says that the sequence at a position of the due batch ends with this token. */
+  public void stop(int slot, int position) {
+    long index =
+        (long) Objects.checkIndex(slot, ring) * entriesPerBatch
+            + Objects.checkIndex(position, entriesPerBatch);
+    results.set(ValueLayout.JAVA_BYTE, index, (byte) 1);
+  }
+
+  public int receiveRow(int index) {
+    return receives.getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
+  }
+
+  public long doneId(int index) {
+    return berth_done.request_id(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+  }
+
+  public long doneTag(int index) {
+    return berth_done.tag(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+  }
+
+  public int doneKind(int index) {
+    return berth_done.kind(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+  }
+
+  public int doneTokens(int index) {
+    return berth_done.generated_tokens(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+  }
+
+  /** {@code berth_row[rows]}, the last one the dummy's; dies with this core. */
+  public MemorySegment rowMemory() {
+    return rowMemory;
+  }
+
+  /** {@code berth_cold_row[rows]}; dies with this core. */
+  public MemorySegment coldMemory() {
+    return coldMemory;
+  }
+
+  private void enter() {
+    if (!guard.compareAndSet(OPEN, BUSY)) {
+      throw guard.get() == CLOSED
+          ? new BerthException(Code.CLOSED, "the rank core was closed")
+          : new BerthException(Code.STATE, "the rank core is in use by another thread");
+    }
+  }
+
+  private void leave() {
+    guard.set(OPEN);
+  }
+
+  /** Frees the core; idempotent. Its memory can't be reached afterwards. */
+  @Override
+  public void close() {
+    if (guard.get() == CLOSED) {
+      return;
+    }
+    enter();
+    guard.set(CLOSED);
+    scope.close();
+    cleanable.clean();
+  }
+}
