@@ -28,14 +28,12 @@ SlotMap::SlotMap(int32_t capacity, int32_t reserved, bool quarantine)
       index_(capacity),
       quarantine_(quarantine ? capacity : 0),
       records_(static_cast<size_t>(capacity)),
-      last_use_(static_cast<size_t>(capacity)),
       log_(static_cast<size_t>(capacity) + 1) {}
 
 Status SlotMap::acquire(std::span<const uint64_t> ids, BatchMode mode, uint64_t now, uint64_t *handles,
                         int32_t *statuses) noexcept {
   const IdIndex::View index = index_.view();
   Record *const records = records_.data();
-  uint64_t *const last_use = last_use_.data();
   uint32_t *const log = log_.data();
   std::fill_n(statuses, ids.size(), static_cast<int32_t>(Status::kOk));
   const size_t limit = std::min(ids.size(), static_cast<size_t>(capacity_ - used_ - quarantine_.size()));
@@ -47,23 +45,25 @@ Status SlotMap::acquire(std::span<const uint64_t> ids, BatchMode mode, uint64_t 
     const auto take_ahead = [&] {
       const uint32_t slot = taker.next();
       __builtin_prefetch(&records[slot], 1);
-      __builtin_prefetch(&last_use[slot], 1);
       log[ready++] = slot;
     };
     while (ready < std::min(limit, kAhead)) take_ahead();
     for (size_t base = 0; base < ids.size() && failed == ids.size(); base += kBlock) {
       const size_t end = std::min(base + kBlock, ids.size());
+      // Each id is read once: whatever a caller does to the array meanwhile, hash and record agree.
+      uint64_t own[kBlock];
       uint64_t hashes[kBlock];
       for (size_t i = base; i < end; ++i) {
-        hashes[i - base] = index.hash(ids[i]);
+        own[i - base] = ids[i];
+        hashes[i - base] = index.hash(own[i - base]);
         index.prefetch(hashes[i - base]);
       }
       for (size_t i = base; i < end; ++i) {
         if (ready < limit) take_ahead();
-        const uint64_t id = ids[i];
+        const uint64_t id = own[i - base];
         const uint64_t hash = hashes[i - base];
         const auto same = [=](uint32_t slot) { return records[slot].id == id; };
-        const uint32_t slot = log[taken];
+        const uint32_t slot = log[taken];  // only of use if one is ready
         if (taken == ready || !index.insert(hash, slot, same)) {
           handles[i] = 0;
           statuses[i] = static_cast<int32_t>(index.find(hash, same) ? Status::kAlready : Status::kExhausted);
@@ -75,7 +75,7 @@ Status SlotMap::acquire(std::span<const uint64_t> ids, BatchMode mode, uint64_t 
         Record &record = records[slot];
         record.id = id;
         handles[i] = uint64_t{++record.generation} << 32 | slot;
-        last_use[slot] = now;
+        record.last_use = now;
       }
     }
   }
@@ -242,10 +242,13 @@ Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint6
       }
     }
     Status remove(size_t i, uint32_t &slot) noexcept {
-      const Status status = map.check(handles[i]);
+      const uint64_t handle = handles[i];
+      const Status status = map.check(handle);
       if (status != Status::kOk) return status;
-      slot = static_cast<uint32_t>(handles[i]);
-      map.index_.view().erase(hashes[i - base], map.find_slot(slot, hashes[i - base]));
+      slot = static_cast<uint32_t>(handle);
+      const IdIndex::Entry entry = map.find_slot(slot, hashes[i - base]);
+      if (!entry) return Status::kStale;  // the array was changed since prepare
+      map.index_.view().erase(hashes[i - base], entry);
       return Status::kOk;
     }
   };

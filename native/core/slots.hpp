@@ -38,7 +38,7 @@ class SlotMap {
     }
     records_[slot].id = id;
     ++records_[slot].generation;
-    last_use_[slot] = now;
+    records_[slot].last_use = now;
     handle = handle_of(slot);
     high_water_ = std::max(high_water_, ++used_);
     return Status::kOk;
@@ -82,7 +82,7 @@ class SlotMap {
   // As check; sets the slot's last use.
   Status touch(uint64_t handle, uint64_t now) noexcept {
     const Status status = check(handle);
-    if (status == Status::kOk) last_use_[static_cast<uint32_t>(handle)] = now;
+    if (status == Status::kOk) records_[static_cast<uint32_t>(handle)].last_use = now;
     return status;
   }
 
@@ -123,6 +123,7 @@ class SlotMap {
   struct Record {
     uint64_t id = 0;
     uint32_t generation = 0;
+    uint64_t last_use = 0;
   };
 
   static bool live(uint32_t generation) noexcept { return generation % 2 == 1; }
@@ -142,7 +143,7 @@ class SlotMap {
   template <class Batch>
   Status release_batch(Batch &batch, size_t n, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept;
   bool is_idle(size_t slot, uint64_t now, uint64_t idle) const noexcept {
-    return live(records_[slot].generation) && now > last_use_[slot] && now - last_use_[slot] > idle;
+    return live(records_[slot].generation) && now > records_[slot].last_use && now - records_[slot].last_use > idle;
   }
 
   int32_t capacity_;
@@ -154,7 +155,6 @@ class SlotMap {
   IdIndex index_;
   Quarantine quarantine_;
   std::vector<Record> records_;
-  std::vector<uint64_t> last_use_;
   std::vector<uint32_t> log_;  // slots that the present batch changed so far, for its undo
 };
 

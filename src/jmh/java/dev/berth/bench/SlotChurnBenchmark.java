@@ -196,24 +196,24 @@ public class SlotChurnBenchmark {
   public long batchesOf64(Pool pool) {
     SeatPool seats = pool.pool;
     SlotBatch batch = pool.batch;
+    batch.resize(BATCH);
     long[] live = pool.live;
+    int[] victims = this.victims;
+    int[] lookups = this.lookups;
     long sum = 0;
     for (int from = 0; from < ROUNDS; from += BATCH) {
-      batch.clear();
-      for (int i = from; i < from + BATCH; i++) {
-        batch.add(live[victims[i]]);
+      for (int i = 0; i < BATCH; i++) {
+        batch.id(i, live[victims[from + i]]);
       }
       require(seats.releaseIds(batch, BatchMode.ALL_OR_NOTHING, 0));
-      batch.clear();
-      for (int i = from; i < from + BATCH; i++) {
+      for (int i = 0; i < BATCH; i++) {
         long id = pool.fresh();
-        live[victims[i]] = id;
-        batch.add(id);
+        live[victims[from + i]] = id;
+        batch.id(i, id);
       }
       require(seats.acquire(batch, BatchMode.ALL_OR_NOTHING, 0));
-      batch.clear();
-      for (int i = from; i < from + BATCH; i++) {
-        batch.add(live[lookups[i]]);
+      for (int i = 0; i < BATCH; i++) {
+        batch.id(i, live[lookups[from + i]]);
       }
       seats.find(batch);
       for (int i = 0; i < BATCH; i++) {
