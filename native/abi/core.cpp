@@ -49,10 +49,11 @@ int32_t berth_core_schedule(berth_core_t core) {
   return core ? static_cast<int32_t>(core->rank.schedule()) : BERTH_E_ARGUMENT;
 }
 
-int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason,
-                        int64_t *required, int64_t *available) {
+int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens,
+                        int32_t *reason, int64_t *required, int64_t *available) {
   if (!core || !reason || !required || !available || prompt_tokens < 1 || max_new_tokens < 1) return BERTH_E_ARGUMENT;
-  const berth::RankCore::Fit fit = core->rank.fits(prompt_tokens, max_new_tokens);
+  if (state != BERTH_STATE_CONTEXT_INIT && state != BERTH_STATE_GENERATION_INIT) return BERTH_E_ARGUMENT;
+  const berth::RankCore::Fit fit = core->rank.fits(state, prompt_tokens, max_new_tokens);
   *reason = fit.reason;
   *required = fit.required;
   *available = fit.available;

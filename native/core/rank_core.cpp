@@ -105,8 +105,9 @@ int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) co
          config_.tokens_per_block;
 }
 
-RankCore::Fit RankCore::fits(int32_t prompt_tokens, int32_t max_new_tokens) const {
-  if (config_.chunking == BERTH_CHUNK_NONE && config_.max_num_tokens > 0 && prompt_tokens > config_.max_num_tokens) {
+RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const {
+  const bool prefills = state == BERTH_STATE_CONTEXT_INIT;
+  if (prefills && config_.chunking == BERTH_CHUNK_NONE && config_.max_num_tokens > 0 && prompt_tokens > config_.max_num_tokens) {
     return Fit{BERTH_WAIT_TOKENS, prompt_tokens, config_.max_num_tokens};
   }
   const int64_t need = pages_needed(prompt_tokens, max_new_tokens);
@@ -527,7 +528,10 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
       entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
   if (makes_token) --row.pending_tokens;
   if (end_kind_[entry.row]) {
-    if (row.in_flight == 0) tear_down(entry.row);
+    if (row.in_flight == 0) {
+      --held_after_end_;
+      tear_down(entry.row);
+    }
     return;
   }
   if (!makes_token) return;
@@ -556,7 +560,11 @@ void RankCore::end(int32_t index, int32_t kind) {
   if (kind == BERTH_END_FINISHED) row.state = BERTH_STATE_COMPLETE;
   row.flags |= BERTH_ROW_FINISHED;
   ended_in_active_ = true;
-  if (row.in_flight == 0) tear_down(index);
+  if (row.in_flight == 0) {
+    tear_down(index);
+  } else {
+    ++held_after_end_;
+  }
 }
 
 void RankCore::tear_down(int32_t index) {
@@ -596,7 +604,8 @@ void RankCore::drop_ended() {
 void RankCore::describe() {
   berth_iteration &it = iteration_;
   std::memset(it.state_counts, 0, sizeof it.state_counts);
-  it.routable = it.retiring = 0;
+  it.routable = 0;
+  it.retiring = held_after_end_;  // resident and not routable, whatever the rule says of state 14
   it.routable_tokens = 0;
   for (int32_t i = 0; i < active_count_; ++i) {
     const berth_row &row = rows_[active_[i]];

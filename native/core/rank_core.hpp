@@ -22,7 +22,7 @@ class RankCore {
     int64_t required;
     int64_t available;
   };
-  Fit fits(int32_t prompt_tokens, int32_t max_new_tokens) const;
+  Fit fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const;
 
   Status schedule();
   Status launch();
@@ -90,6 +90,7 @@ class RankCore {
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
   bool ended_in_active_ = false;
+  int32_t held_after_end_ = 0;  // rows that ended while a launched batch held them
   uint64_t admissions_ = 0;
 
   berth_iteration iteration_{};

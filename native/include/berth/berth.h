@@ -364,12 +364,12 @@ BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
  */
 BERTH_API int32_t berth_core_schedule(berth_core_t core);
 /*
- * Can a request of this size ever run on an empty rank? *reason = BERTH_WAIT_NONE if so; else what stands in the way
+ * Can a request of this size, admitted in this state, ever run on an empty rank? *reason = BERTH_WAIT_NONE if so; else what stands in the way
  * (TOKENS: prompt against max_num_tokens without chunking; PAGES: pages to the last token against all pages), with
  * what it would take and what there is. Changes nothing.
  */
-BERTH_API int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason,
-                                  int64_t *required, int64_t *available);
+BERTH_API int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens,
+                                  int32_t *reason, int64_t *required, int64_t *available);
 /* can_queue: the batch becomes launched. Otherwise seats, leases, pages and the dummy go back. */
 BERTH_API int32_t berth_core_launch(berth_core_t core);
 /* Settles the due batch, marks retirees, tears down what ended, describes the rank for the next gather. */

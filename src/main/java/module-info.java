@@ -3,7 +3,7 @@ import org.jspecify.annotations.NullMarked;
 /** Admission, seating and KV-page engine for LLM serving. */
 @NullMarked
 module dev.berth {
-  requires static transitive org.jspecify;
+  requires static org.jspecify;
   requires static org.snakeyaml.engine;
   requires static tools.jackson.core;
   requires static tools.jackson.jr.ob;

@@ -1691,6 +1691,7 @@ public class BerthNative extends BerthSymbols {
             BerthNative.C_POINTER,
             BerthNative.C_INT,
             BerthNative.C_INT,
+            BerthNative.C_INT,
             BerthNative.C_POINTER,
             BerthNative.C_POINTER,
             BerthNative.C_POINTER
@@ -1704,7 +1705,7 @@ public class BerthNative extends BerthSymbols {
     /**
      * Function descriptor for:
      * {@snippet lang=c :
-     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
      * }
      */
     public static FunctionDescriptor berth_core_fits$descriptor() {
@@ -1714,7 +1715,7 @@ public class BerthNative extends BerthSymbols {
     /**
      * Downcall method handle for:
      * {@snippet lang=c :
-     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
      * }
      */
     public static MethodHandle berth_core_fits$handle() {
@@ -1724,7 +1725,7 @@ public class BerthNative extends BerthSymbols {
     /**
      * Address for:
      * {@snippet lang=c :
-     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
      * }
      */
     public static MemorySegment berth_core_fits$address() {
@@ -1733,16 +1734,16 @@ public class BerthNative extends BerthSymbols {
 
     /**
      * {@snippet lang=c :
-     * int32_t berth_core_fits(berth_core_t core, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
+     * int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens, int32_t *reason, int64_t *required, int64_t *available)
      * }
      */
-    public static int berth_core_fits(MemorySegment core, int prompt_tokens, int max_new_tokens, MemorySegment reason, MemorySegment required, MemorySegment available) {
+    public static int berth_core_fits(MemorySegment core, int state, int prompt_tokens, int max_new_tokens, MemorySegment reason, MemorySegment required, MemorySegment available) {
         var mh$ = berth_core_fits.HANDLE;
         try {
             if (TRACE_DOWNCALLS) {
-                traceDowncall("berth_core_fits", core, prompt_tokens, max_new_tokens, reason, required, available);
+                traceDowncall("berth_core_fits", core, state, prompt_tokens, max_new_tokens, reason, required, available);
             }
-            return (int)mh$.invokeExact(core, prompt_tokens, max_new_tokens, reason, required, available);
+            return (int)mh$.invokeExact(core, state, prompt_tokens, max_new_tokens, reason, required, available);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

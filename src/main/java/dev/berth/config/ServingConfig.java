@@ -50,6 +50,11 @@ public record ServingConfig(
     return ServingForms.read(root);
   }
 
+  /** The ignored keys that the engine isn't known to have either: probably misspelt. */
+  public List<Unread> unknown() {
+    return ignored.stream().filter(key -> !KnownKeys.has(engine, key.path())).toList();
+  }
+
   /** The deployment of that name. */
   public Optional<Deployment> deployment(String name) {
     return deployments.stream().filter(deployment -> deployment.name().equals(name)).findFirst();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.plan.Advice;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
@@ -20,7 +19,7 @@ final class SglangReader implements ServingForms.Reader {
 
   @Override
   public WorkerConfig read(ConfigNode node, String name, Role role, int servers, OptionalInt gpus) {
-    var notes = new ArrayList<Advice>();
+    var notes = new ArrayList<Finding>();
     int tp =
         integer(node, WorkerShape.MAX_RANKS, "tensor-parallel-size", "tp-size", "tp").orElse(1);
     int pp =
@@ -54,8 +53,9 @@ final class SglangReader implements ServingForms.Reader {
     }
     if (attentionDp) {
       notes.add(
-          new Advice(
+          Finding.note(
               "sglang-global",
+              name,
               "max-running-requests "
                   + whole
                   + " is the whole worker's, so one of "
@@ -70,7 +70,7 @@ final class SglangReader implements ServingForms.Reader {
     int page = integer(node, WorkerShape.MAX_TOKENS_PER_BLOCK, "page-size").orElse(DEFAULT_PAGE);
     shape.tokensPerBlock(page);
     integer(node, Integer.MAX_VALUE, "context-length").ifPresent(shape::maxSeqLen);
-    shape.draftTokens(draftTokens(node, notes));
+    shape.draftTokens(draftTokens(node, name, notes));
     var chunk = chunk(node, groups);
     if (role.runsPrompts()) {
       chunk.ifPresent(shape::maxNumTokens);
@@ -153,7 +153,7 @@ final class SglangReader implements ServingForms.Reader {
    * With a single candidate a step verifies the drafted tokens and one more; SGLang corrects the
    * count likewise.
    */
-  private static int draftTokens(ConfigNode node, List<Advice> notes) {
+  private static int draftTokens(ConfigNode node, String name, List<Finding> notes) {
     if (Keys.any(node, "speculative-algorithm").isEmpty()) {
       return 0;
     }
@@ -170,8 +170,9 @@ final class SglangReader implements ServingForms.Reader {
     if (steps.isPresent() && candidates == 1) {
       if (verified.isPresent() && verified.getAsInt() != steps.getAsInt() + 1) {
         notes.add(
-            new Advice(
+            Finding.note(
                 "sglang-draft",
+                name,
                 "speculative-num-draft-tokens "
                     + verified.getAsInt()
                     + " is taken as speculative-num-steps + 1 = "

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.plan.Advice;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
@@ -68,8 +67,9 @@ final class TrtllmReader implements ServingForms.Reader {
             .map(
                 type ->
                     List.of(
-                        new Advice(
+                        Finding.note(
                             "hybrid",
+                            name,
                             "read as a hybrid (SSM) model: its state is kept in " + type)))
             .orElse(List.of()));
   }

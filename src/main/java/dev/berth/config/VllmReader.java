@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.plan.Advice;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
@@ -18,7 +17,7 @@ final class VllmReader implements ServingForms.Reader {
 
   @Override
   public WorkerConfig read(ConfigNode node, String name, Role role, int servers, OptionalInt gpus) {
-    var notes = new ArrayList<Advice>();
+    var notes = new ArrayList<Finding>();
     var shape =
         WorkerShape.builder(Keys.need(node, "max-num-seqs").asInt(1, WorkerShape.MAX_BATCH_SIZE));
     int tp = integer(node, 1, WorkerShape.MAX_RANKS, "tensor-parallel-size").orElse(1);
@@ -28,7 +27,8 @@ final class VllmReader implements ServingForms.Reader {
     if (dp > 1) {
       shape.with(Trait.ATTENTION_DP);
       notes.add(
-          new Advice("vllm-dp", "max-num-seqs is one data-parallel rank's own, as vLLM counts it"));
+          Finding.note(
+              "vllm-dp", name, "max-num-seqs is one data-parallel rank's own, as vLLM counts it"));
     }
     var tokens = integer(node, 1, Integer.MAX_VALUE, "max-num-batched-tokens");
     tokens.ifPresent(shape::maxNumTokens);
@@ -50,7 +50,7 @@ final class VllmReader implements ServingForms.Reader {
     if (overlap.effective()) {
       shape.with(Trait.OVERLAP);
     }
-    inertThreshold(node, tokens, notes);
+    inertThreshold(node, name, tokens, notes);
     var blocks = integer(node, 1, Integer.MAX_VALUE, "num-gpu-blocks-override");
     return new WorkerConfig(
         name,
@@ -119,12 +119,14 @@ final class VllmReader implements ServingForms.Reader {
   }
 
   /** Spec 06 BC-46: a threshold above the budget never takes effect. */
-  private static void inertThreshold(ConfigNode node, OptionalInt budget, ArrayList<Advice> notes) {
+  private static void inertThreshold(
+      ConfigNode node, String name, OptionalInt budget, ArrayList<Finding> notes) {
     var threshold = integer(node, 0, Integer.MAX_VALUE, "long-prefill-token-threshold");
     if (threshold.isPresent() && budget.isPresent() && threshold.getAsInt() > budget.getAsInt()) {
       notes.add(
-          new Advice(
+          Finding.warning(
               "inert-threshold",
+              name,
               "long-prefill-token-threshold "
                   + threshold.getAsInt()
                   + " is above max-num-batched-tokens "

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.plan.Advice;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.util.List;
@@ -40,7 +39,7 @@ public record WorkerConfig(
     OptionalInt gpus,
     int gpusNeeded,
     int line,
-    List<Advice> notes) {
+    List<Finding> notes) {
   /** Which overlap setting to plan with. */
   public enum AssumedOverlap {
     ON,

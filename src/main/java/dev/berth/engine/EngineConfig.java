@@ -2,10 +2,13 @@
 package dev.berth.engine;
 
 import dev.berth.internal.NativeCore;
+import dev.berth.plan.KeyedBy;
+import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
+import java.util.List;
 
 /**
  * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
@@ -109,6 +112,15 @@ public record EngineConfig(
   /** Pipeline stages. */
   public int stages() {
     return plan.shape().pipelineSize();
+  }
+
+  /** The pools that an engine makes, for the start-up validator. */
+  public List<RegisteredPool> pools() {
+    return List.of(
+        RegisteredPool.of("seat pool", KeyedBy.SEAT, plan.seats().count()),
+        RegisteredPool.of("lease map", KeyedBy.LEASE, plan.leases().count()),
+        RegisteredPool.of("batch", KeyedBy.BATCH_POSITION, plan.batchPositions().count()),
+        RegisteredPool.unbounded("request table", KeyedBy.LEASE));
   }
 
   /** How the gather counts retiring requests. */

@@ -42,6 +42,7 @@ public final class LockstepGroup implements AutoCloseable {
   private final Event gathered;
   private final Event voted;
   private long sequence;
+  private long steps;
   private long pauseMicros;
   private boolean launched;
 
@@ -123,6 +124,7 @@ public final class LockstepGroup implements AutoCloseable {
       }
     }
     if (idle) {
+      sequence++;
       return false;
     }
     voteBoard.verify(0, sequence);
@@ -134,6 +136,7 @@ public final class LockstepGroup implements AutoCloseable {
       effects[i] = carryOut(engines[i], effects[i], device);
     }
     sequence++;
+    steps++;
     return true;
   }
 
@@ -189,7 +192,7 @@ public final class LockstepGroup implements AutoCloseable {
 
   /** Iterations stepped, idle ones not counted. */
   public long steps() {
-    return sequence;
+    return steps;
   }
 
   @Override

@@ -133,6 +133,7 @@ public final class RankEngine implements AutoCloseable {
     require(Phase.GATHERING);
     admission.decide(board);
     if (admission.idle()) {
+      sequence++;
       phase = Phase.IDLE;
       return Effect.IDLE;
     }
@@ -153,15 +154,20 @@ public final class RankEngine implements AutoCloseable {
   }
 
   private void admit(Request request) {
-    boolean receives = config.role() == WorkerRole.GENERATION;
     core.admit(
         request.id(),
         request.tag(),
-        (receives ? RequestState.GENERATION_INIT : RequestState.CONTEXT_INIT).value(),
+        firstState().value(),
         request.promptTokens(),
         outputTokens(request),
         request.promptTokens(),
         request.children());
+  }
+
+  private RequestState firstState() {
+    return config.role() == WorkerRole.GENERATION
+        ? RequestState.GENERATION_INIT
+        : RequestState.CONTEXT_INIT;
   }
 
   /** Output tokens that this worker makes: a context worker makes one, whatever the request asks for. */
@@ -252,7 +258,8 @@ public final class RankEngine implements AutoCloseable {
 
   /** Whether a request could ever run on an empty rank of this kind. */
   public Outcome fits(Request request) {
-    int reason = core.fits(Math.max(1, request.promptTokens()), outputTokens(request), fitNumbers);
+    int reason = core.fits(
+            firstState().value(), Math.max(1, request.promptTokens()), outputTokens(request), fitNumbers);
     return reason == 0
         ? Outcome.QUEUED
         : new Outcome.Refused(WaitReason.of(reason), fitNumbers[0], fitNumbers[1]);

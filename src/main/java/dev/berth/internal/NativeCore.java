@@ -223,14 +223,14 @@ public final class NativeCore implements AutoCloseable {
   }
 
   /** Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code out}. */
-  public int fits(int promptTokens, int maxNewTokens, long[] out) {
+  public int fits(int state, int promptTokens, int maxNewTokens, long[] out) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment reason = arena.allocate(ValueLayout.JAVA_INT);
       MemorySegment numbers = arena.allocate(ValueLayout.JAVA_LONG, 2);
       enter();
       int status =
           BerthNative.berth_core_fits(
-              handle, promptTokens, maxNewTokens, reason, numbers, numbers.asSlice(8));
+              handle, state, promptTokens, maxNewTokens, reason, numbers, numbers.asSlice(8));
       leave();
       Status.check(status, "fits");
       out[0] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 0);

@@ -22,7 +22,8 @@ public record HeadroomGate(Set<HeadroomInput> closedBy) {
             closedBy.isEmpty() ? EnumSet.noneOf(HeadroomInput.class) : EnumSet.copyOf(closedBy));
   }
 
-  static HeadroomGate of(WorkerShape shape) {
+  /** The gate of a worker. */
+  public static HeadroomGate of(WorkerShape shape) {
     var closed = EnumSet.noneOf(HeadroomInput.class);
     if (!shape.attentionDp()) {
       closed.add(HeadroomInput.ATTENTION_DP);

@@ -29,6 +29,7 @@ public final class Assignment {
   private int[] placedRanks = new int[0];
   private int[] unassigned = new int[0];
   private int ranks;
+  private int requests;
   private int placed;
   private int unassignedSize;
   private int expectedActive;
@@ -90,21 +91,21 @@ public final class Assignment {
     return unassigned[position];
   }
 
-  /** Starts a result for a batch of {@code requests}. */
-  void begin(int newRanks, int requests) {
+  /** Starts a result for a batch of {@code newRequests}. */
+  void begin(int newRanks, int newRequests) {
     if (starts.length <= newRanks) {
       starts = new int[newRanks + 1];
     }
-    if (rows.length < requests) {
-      rows = new int[requests];
-      placedItems = new int[requests];
-      placedRanks = new int[requests];
-      unassigned = new int[requests];
+    if (rows.length < newRequests) {
+      rows = new int[newRequests];
+      placedItems = new int[newRequests];
+      placedRanks = new int[newRequests];
+      unassigned = new int[newRequests];
     }
     ranks = newRanks;
+    requests = newRequests;
     Arrays.fill(starts, 0, newRanks + 1, 0);
     placed = 0;
-    unassignedSize = 0;
   }
 
   /** Appends a batch index to a rank's list. */
@@ -115,13 +116,11 @@ public final class Assignment {
     starts[rank]++;
   }
 
-  /** Records batch indexes that found no rank: {@code items[from .. to)}, any order. */
-  void leave(int[] items, int from, int to) {
-    System.arraycopy(items, from, unassigned, unassignedSize, to - from);
-    unassignedSize += to - from;
-  }
-
-  /** Turns the record of placements into rows: a counting sort by rank, stable. */
+  /**
+   * Turns the record of placements into rows, a stable counting sort by rank, and collects what was never placed.
+   *
+   * @param expected E
+   */
   void finish(int expected) {
     expectedActive = expected;
     int end = 0;
@@ -133,7 +132,23 @@ public final class Assignment {
     for (int i = placed - 1; i >= 0; i--) {
       rows[--starts[placedRanks[i]]] = placedItems[i];
     }
-    Arrays.sort(unassigned, 0, unassignedSize);
+    unassignedSize = 0;
+    if (placed < requests) {
+      collectUnassigned();
+    }
+  }
+
+  /** Flags what was placed, then packs the indexes of the rest over the flags already read. */
+  private void collectUnassigned() {
+    Arrays.fill(unassigned, 0, requests, 0);
+    for (int i = 0; i < placed; i++) {
+      unassigned[placedItems[i]] = 1;
+    }
+    for (int item = 0; item < requests; item++) {
+      if (unassigned[item] == 0) {
+        unassigned[unassignedSize++] = item;
+      }
+    }
   }
 
   private void requireRank(int rank) {

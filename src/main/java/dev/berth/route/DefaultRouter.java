@@ -55,9 +55,7 @@ public final class DefaultRouter implements AdpRouter {
 
     placeExplicit(batch, cap, out);
     int expected = expectedActive(loads.routable() + batch.size() - order.size(), ranks, cap);
-    int[] sorted = order.sort(batch);
-    int placed = balance(batch, sorted, ranks, expected, out);
-    out.leave(sorted, placed, order.size());
+    balance(batch, ranks, expected, out);
     out.finish(expected);
   }
 
@@ -105,20 +103,16 @@ public final class DefaultRouter implements AdpRouter {
     return FairShare.target(routable, highest, order.size(), ranks, EVEN_SHARE, cap, rankCap);
   }
 
-  /** Gives each request to the least loaded rank below E; returns how many found one. */
-  private int balance(
-      RequestBatch batch, int[] sorted, int ranks, int expected, Assignment out) {
+  /** Gives each request to the least loaded rank below E, while there is one. */
+  private void balance(RequestBatch batch, int ranks, int expected, Assignment out) {
     leastLoaded.build(active, tokens, ranks, expected);
+    int[] sorted = order.sort(batch);
     int remaining = order.size();
-    for (int i = 0; i < remaining; i++) {
-      if (leastLoaded.isEmpty()) {
-        return i;
-      }
+    for (int i = 0; i < remaining && !leastLoaded.isEmpty(); i++) {
       int item = sorted[i];
       out.place(item, leastLoaded.rank());
       leastLoaded.charge(batch.promptTokens(item), expected);
     }
-    return remaining;
   }
 
   private static void requireRoutable(RankLoads loads, RequestBatch batch, int cap) {

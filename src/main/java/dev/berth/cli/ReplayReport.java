@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.cli;
+
+import dev.berth.replay.ArmResult;
+import dev.berth.replay.Comparison;
+import dev.berth.replay.Expectation;
+import dev.berth.replay.Histogram;
+import dev.berth.replay.RunResult;
+import dev.berth.replay.ScenarioRun;
+import dev.berth.request.WaitReason;
+import java.io.PrintWriter;
+import java.util.Locale;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+/** A scenario's result as text: one block an arm, then what the arms say about each other. */
+final class ReplayReport {
+  private static final int SHOWN = 5;
+
+  private final PrintWriter out;
+
+  ReplayReport(PrintWriter out) {
+    this.out = out;
+  }
+
+  void print(ScenarioRun.Result result) {
+    out.println(result.scenario().title());
+    result.scenario().source().ifPresent(s -> out.println("figures: " + s));
+    result.arms().forEach(this::printArm);
+    if (!result.comparisons().isEmpty()) {
+      out.println();
+      out.println("arms compared");
+      for (Comparison.Verdict verdict : result.comparisons()) {
+        out.println(mark(verdict.met()) + verdict.text());
+      }
+    }
+    result.problems().forEach(problem -> out.println(mark(false) + problem));
+    out.println();
+    out.println(
+        result.asExpected()
+            ? "as expected: every figure, check and comparison"
+            : "NOT as expected: see the lines marked FAIL");
+  }
+
+  private void printArm(ArmResult result) {
+    RunResult run = result.run();
+    out.println();
+    out.println(result.arm().name() + ": " + result.arm().title());
+    out.println("  plan        " + result.arm().describe());
+    result
+        .validator()
+        .disagreements()
+        .forEach(d -> out.println("  validator   " + d.message() + " (overridden)"));
+    out.printf(
+        Locale.ROOT,
+        "  requests    %d of %d done%s, %d iterations, %d forwards, mean batch %.3f%n",
+        run.done(),
+        run.requests(),
+        run.totals().refused() > 0 ? ", " + run.totals().refused() + " refused" : "",
+        run.iterations(),
+        run.forwards().forwards(),
+        run.totals().meanBatch());
+    out.printf(
+        Locale.ROOT,
+        "  throughput  %,.0f tokens/s in %.1f s of virtual time%n",
+        run.tokensPerSecond(),
+        run.micros() / 1e6);
+    histogram("assigned", result.histogram("assigned"));
+    histogram("forward bs", result.histogram("batch"));
+    histogram("gate", result.histogram("gate"));
+    histogram("states", result.histogram("states"));
+    String deferrals =
+        java.util.Arrays.stream(WaitReason.values())
+            .filter(r -> run.totals().deferrals(r) > 0 && r != WaitReason.NONE)
+            .map(r -> r.name().toLowerCase(Locale.ROOT) + " " + run.totals().deferrals(r))
+            .collect(Collectors.joining(", "));
+    out.println("  waiting     " + (deferrals.isEmpty() ? "nothing had to wait" : deferrals));
+    if (run.ending() != RunResult.Ending.DONE) {
+      out.println("  " + run.ending() + "     " + run.detail());
+    }
+    run.totals().refusals().forEach(r -> out.println("  refused     " + r));
+    for (ArmResult.Met met : result.expectations()) {
+      out.println(mark(met.met()) + expectation(met));
+    }
+    for (ArmResult.CheckOutcome check : result.checks()) {
+      switch (check.status()) {
+        case PASSED, SKIPPED -> {}
+        case FAILED_AS_DECLARED ->
+            out.printf(
+                "  broken      %s fails as declared: %d %s%n",
+                check.check().id(), check.violations(), check.check().unit());
+        case FAILED ->
+            out.println(
+                mark(false)
+                    + "%s: %d %s, declared %d"
+                        .formatted(
+                            check.check().id(),
+                            check.violations(),
+                            check.check().unit(),
+                            check.declared()));
+      }
+    }
+    out.printf(
+        "  checks      %d collected: %d passed, %d failed as declared, %d skipped%n",
+        result.checks().size(),
+        count(result, ArmResult.Status.PASSED),
+        count(result, ArmResult.Status.FAILED_AS_DECLARED),
+        count(result, ArmResult.Status.SKIPPED));
+  }
+
+  private static long count(ArmResult result, ArmResult.Status status) {
+    return result.checks().stream().filter(c -> c.status() == status).count();
+  }
+
+  private void histogram(String name, Histogram histogram) {
+    Map<String, Long> sorted = histogram.sorted();
+    if (sorted.isEmpty()) {
+      return;
+    }
+    String text =
+        sorted.entrySet().stream()
+            .limit(SHOWN)
+            .map(e -> e.getKey() + " ×" + e.getValue())
+            .collect(Collectors.joining("  "));
+    int more = sorted.size() - SHOWN;
+    out.printf("  %-11s %s%s%n", name, text, more > 0 ? "  (" + more + " more)" : "");
+  }
+
+  private static String expectation(ArmResult.Met met) {
+    Expectation e = met.expectation();
+    var text = new StringBuilder(e.metric()).append(' ');
+    text.append(met.measured().isPresent() ? number(met.measured().getAsDouble()) : "not measured");
+    if (!met.met()) {
+      text.append(", expected ").append(number(e.value()));
+    }
+    if (e.published().isPresent()) {
+      text.append(", published ").append(number(e.published().getAsDouble()));
+    }
+    if (e.within() > 0) {
+      text.append(" (within ").append(number(e.within())).append(": ");
+      text.append(e.why().orElse("")).append(')');
+    }
+    return text.toString();
+  }
+
+  static String number(double value) {
+    return value == Math.rint(value) && Math.abs(value) < 1e15
+        ? Long.toString((long) value)
+        : String.format(Locale.ROOT, "%.4g", value);
+  }
+
+  private static String mark(boolean good) {
+    return good ? "  ok          " : "  FAIL        ";
+  }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.replay;
+
+import dev.berth.engine.EngineConfig;
+import dev.berth.plan.PolicySet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * One way to run a scenario's load.
+ *
+ * @param name short, unique in the scenario
+ * @param title one line for people
+ * @param engine what runs
+ * @param policies which versioned set of rules
+ * @param validatorOverridden whether the run goes on although the start-up validator refuses it
+ * @param expect figures that must come out
+ * @param mustFail checks that must fail, each with its count; every other must pass
+ * @param sameAs an arm that is declared to be the same and must give the same decisions
+ */
+public record Arm(
+    String name,
+    String title,
+    EngineConfig engine,
+    PolicySet policies,
+    boolean validatorOverridden,
+    List<Expectation> expect,
+    Map<Check, Long> mustFail,
+    Optional<String> sameAs) {
+  public Arm {
+    expect = List.copyOf(expect);
+    mustFail = Map.copyOf(mustFail);
+  }
+
+  /** What decides about the arm's effect: two arms that are declared different differ here. */
+  public Object effective() {
+    return List.of(
+        engine.plan().effective(),
+        engine.role(),
+        engine.rangeEnd(),
+        engine.mark(),
+        engine.transfer(),
+        engine.chunkedContext(),
+        engine.pages(),
+        engine.gate(),
+        engine.retiringRule(),
+        engine.cap(),
+        engine.queue());
+  }
+
+  /** The effective plan in one line. */
+  public String describe() {
+    return engine.plan().describe()
+        + ", "
+        + engine.loop().name().toLowerCase(java.util.Locale.ROOT).replace('_', '-')
+        + " loop, range [10, "
+        + engine.rangeEnd()
+        + ")"
+        + (engine.gate().active() ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate" : "")
+        + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
+        + ", "
+        + policies.id();
+  }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.replay;
+
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+import dev.berth.plan.Classifier;
+import dev.berth.plan.ConfigClass;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalInt;
+
+/**
+ * A load, the ways to run it, and what must come out.
+ *
+ * @param name file name without its ending
+ * @param title one line for people
+ * @param source where the figures were published
+ * @param notes what a reader must know
+ * @param load the requests
+ * @param cost time of a forward
+ * @param transferMicros time of a KV transfer
+ * @param arms at least one
+ * @param comparisons between arms
+ * @param expectedClass what the published predicate must say
+ */
+public record Scenario(
+    String name,
+    String title,
+    Optional<String> source,
+    List<String> notes,
+    Load load,
+    CostModel cost,
+    double transferMicros,
+    List<Arm> arms,
+    List<Comparison> comparisons,
+    Optional<ExpectedClass> expectedClass) {
+  /** The class that the published predicate must give an arm. */
+  public record ExpectedClass(String arm, ConfigClass is) {}
+
+  public Scenario {
+    notes = List.copyOf(notes);
+    arms = List.copyOf(arms);
+    comparisons = List.copyOf(comparisons);
+  }
+
+  /** What the published predicate says of an arm under this load. */
+  public ConfigClass classOf(String arm) {
+    Arm found =
+        arms.stream()
+            .filter(a -> a.name().equals(arm))
+            .findFirst()
+            .orElseThrow(
+                () -> new BerthException(Code.CONFIGURATION, "there is no arm " + arm));
+    return Classifier.classify(
+        found.engine().plan().shape(),
+        OptionalInt.of(load.concurrency()),
+        OptionalInt.of(load.groups().getFirst().inputTokens()));
+  }
+}
