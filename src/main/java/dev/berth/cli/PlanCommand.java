@@ -237,7 +237,7 @@ final class PlanCommand implements Callable<Integer> {
                     spec.commandLine(), name + ": " + BytesConverter.problem(text)));
   }
 
-  private static final class BytesConverter implements ITypeConverter<Long> {
+  static final class BytesConverter implements ITypeConverter<Long> {
     static String problem(String text) {
       return "found '" + text + "'; allowed: an amount of memory such as 80GiB or 85.9GB";
     }
@@ -248,7 +248,7 @@ final class PlanCommand implements Callable<Integer> {
     }
   }
 
-  private static final class FractionConverter implements ITypeConverter<BigDecimal> {
+  static final class FractionConverter implements ITypeConverter<BigDecimal> {
     @Override
     public BigDecimal convert(String text) {
       try {
@@ -263,7 +263,7 @@ final class PlanCommand implements Callable<Integer> {
     }
   }
 
-  private static final class ModelConverter implements ITypeConverter<ModelShape> {
+  static final class ModelConverter implements ITypeConverter<ModelShape> {
     @Override
     public ModelShape convert(String text) {
       try {
@@ -274,7 +274,7 @@ final class PlanCommand implements Callable<Integer> {
     }
   }
 
-  private static final class TraitConverter implements ITypeConverter<Trait> {
+  static final class TraitConverter implements ITypeConverter<Trait> {
     @Override
     public Trait convert(String text) {
       return switch (text.toLowerCase(Locale.ROOT).replace('_', '-')) {

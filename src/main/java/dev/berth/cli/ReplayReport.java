@@ -36,10 +36,36 @@ final class ReplayReport {
     }
     result.problems().forEach(problem -> out.println(mark(false) + problem));
     out.println();
-    out.println(
-        result.asExpected()
-            ? "as expected: every figure, check and comparison"
-            : "NOT as expected: see the lines marked FAIL");
+    if (result.asExpected()) {
+      out.println("as expected: every figure, check and comparison");
+    } else {
+      out.println("NOT as expected:");
+      result.arms().forEach(this::printDifferences);
+      result.comparisons().stream()
+          .filter(verdict -> !verdict.met())
+          .forEach(verdict -> out.println("  " + verdict.text()));
+      result.problems().forEach(problem -> out.println("  " + problem));
+    }
+  }
+
+  private void printDifferences(ArmResult result) {
+    String arm = result.arm().name();
+    for (ArmResult.Met met : result.expectations()) {
+      if (!met.met()) {
+        out.println("  " + arm + ": " + expectation(met));
+      }
+    }
+    for (ArmResult.CheckOutcome check : result.checks()) {
+      if (check.status() == ArmResult.Status.FAILED) {
+        out.println("  " + arm + ": " + failure(check));
+      }
+    }
+  }
+
+  private static String failure(ArmResult.CheckOutcome check) {
+    return "%s: %d %s, declared %d"
+        .formatted(
+            check.check().id(), check.violations(), check.check().unit(), check.declared());
   }
 
   private void printArm(ArmResult result) {
@@ -89,15 +115,7 @@ final class ReplayReport {
             out.printf(
                 "  broken      %s fails as declared: %d %s%n",
                 check.check().id(), check.violations(), check.check().unit());
-        case FAILED ->
-            out.println(
-                mark(false)
-                    + "%s: %d %s, declared %d"
-                        .formatted(
-                            check.check().id(),
-                            check.violations(),
-                            check.check().unit(),
-                            check.declared()));
+        case FAILED -> out.println(mark(false) + failure(check));
       }
     }
     out.printf(
