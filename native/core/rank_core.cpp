@@ -38,7 +38,7 @@ bool RankCore::valid(const berth_core_config &c) {
   return c.struct_size == sizeof(berth_core_config) && c.rows >= 1 && c.rows <= kMaxRows && c.seats >= 1 &&
          c.seats <= kMaxRows && c.leases >= 1 && c.leases <= kMaxRows && c.reserved_leases >= 0 &&
          c.reserved_leases <= kMaxRows && c.max_batch_size >= 1 && c.max_batch_size <= kMaxRows &&
-         c.max_num_tokens >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
+         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
          c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
          c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
          c.retiring >= BERTH_RETIRING_CHARGED &&
@@ -112,8 +112,8 @@ int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) co
 }
 
 RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const {
-  constexpr int64_t longest = std::numeric_limits<int32_t>::max();
-  if (!countable(prompt_tokens, max_new_tokens)) {
+  const int64_t longest = config_.max_seq_len > 0 ? config_.max_seq_len : std::numeric_limits<int32_t>::max();
+  if (!countable(prompt_tokens, max_new_tokens) || int64_t{prompt_tokens} + max_new_tokens > longest) {
     return Fit{BERTH_WAIT_TOKENS, int64_t{prompt_tokens} + max_new_tokens, longest};
   }
   if (state == BERTH_STATE_CONTEXT_INIT && config_.chunking == BERTH_CHUNK_NONE && prompt_tokens > token_limit_) {

@@ -108,6 +108,7 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.chunking(
           config, c.chunked() ? BerthNative.BERTH_CHUNK_FCFS() : BerthNative.BERTH_CHUNK_NONE());
       berth_core_config.tokens_per_block(config, c.tokensPerBlock());
+      berth_core_config.max_seq_len(config, c.maxSeqLen());
       berth_core_config.pages(config, c.pages());
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
@@ -149,6 +150,7 @@ public final class NativeCore implements AutoCloseable {
       boolean transceiver,
       boolean chunked,
       int tokensPerBlock,
+      int maxSeqLen,
       long pages) {}
 
   // ------------------------------------------------------------------------------ inboxes
