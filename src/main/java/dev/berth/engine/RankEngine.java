@@ -413,7 +413,7 @@ public final class RankEngine implements AutoCloseable {
     return core.receiveRow(index);
   }
 
-  /** Requests that left in this iteration. */
+  /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */
   public int ended() {
     return core.done();
   }
