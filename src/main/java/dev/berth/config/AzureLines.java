@@ -19,6 +19,7 @@ final class AzureLines implements TraceReader.Lines {
   private static final String OUTPUT = "GeneratedTokens";
   private static final List<String> COLUMNS = List.of(TIME, PROMPT, OUTPUT);
   private static final String TIME_FORM = "yyyy-MM-dd HH:mm:ss.fffffff";
+  private static final byte[] UTC = "+00:00".getBytes(StandardCharsets.US_ASCII);
   private static final int FRACTION_DIGITS = 7;
   private static final long TICKS_A_SECOND = 10_000_000;
 
@@ -97,7 +98,7 @@ final class AzureLines implements TraceReader.Lines {
   }
 
   private long ticks(byte[] bytes, int end, int number) {
-    int to = hasOffset(bytes, end) ? end - 6 : end;
+    int to = hasOffset(bytes, end) ? end - UTC.length : end;
     if (to < 19
         || to == 20
         || to > 20 + FRACTION_DIGITS
@@ -125,7 +126,8 @@ final class AzureLines implements TraceReader.Lines {
   }
 
   private static boolean hasOffset(byte[] bytes, int end) {
-    return end >= 25 && new String(bytes, end - 6, 6, StandardCharsets.ISO_8859_1).equals("+00:00");
+    int from = end - UTC.length;
+    return from >= 19 && Arrays.equals(bytes, from, end, UTC, 0, UTC.length);
   }
 
   private long midnight(byte[] bytes, int end, int number) {

@@ -47,7 +47,11 @@ public final class NativeCore implements AutoCloseable {
   private final MemorySegment entries;
   private final MemorySegment results;
   private final Arena scope = Arena.ofShared();
+  private final MemorySegment fitReason = scope.allocate(ValueLayout.JAVA_INT);
+  private final MemorySegment fitNumbers = scope.allocate(ValueLayout.JAVA_LONG, 2);
+  private final MemorySegment fitAvailable = fitNumbers.asSlice(Long.BYTES);
   private final AtomicInteger guard = new AtomicInteger(OPEN);
+  private long calls;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
   private NativeCore(MemorySegment handle) {
@@ -245,19 +249,20 @@ public final class NativeCore implements AutoCloseable {
 
   /** Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code out}. */
   public int fits(int state, int promptTokens, int maxNewTokens, long[] out) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment reason = arena.allocate(ValueLayout.JAVA_INT);
-      MemorySegment numbers = arena.allocate(ValueLayout.JAVA_LONG, 2);
-      enter();
-      int status =
-          BerthNative.berth_core_fits(
-              handle, state, promptTokens, maxNewTokens, reason, numbers, numbers.asSlice(8));
-      leave();
-      Status.check(status, "fits");
-      out[0] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
-      out[1] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
-      return reason.get(ValueLayout.JAVA_INT, 0);
-    }
+    enter();
+    int status =
+        BerthNative.berth_core_fits(
+            handle, state, promptTokens, maxNewTokens, fitReason, fitNumbers, fitAvailable);
+    leave();
+    Status.check(status, "fits");
+    out[0] = fitNumbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
+    out[1] = fitNumbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
+    return fitReason.get(ValueLayout.JAVA_INT, 0);
+  }
+
+  /** Downcalls into this core so far. */
+  public long calls() {
+    return calls;
   }
 
   // ------------------------------------------------------------------------------ the iteration record
@@ -453,6 +458,7 @@ public final class NativeCore implements AutoCloseable {
           ? closed()
           : new BerthException(Code.STATE, "the rank core is in use by another thread");
     }
+    calls++;
   }
 
   private void leave() {
