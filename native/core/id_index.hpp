@@ -46,19 +46,21 @@ class IdIndex {
           // prepare ids that collide.
           key_(reinterpret_cast<uintptr_t>(chunks.data()) * 0x9e3779b97f4a7c15u) {}
 
+    // The halves of one product, folded. Of a hundred strides and shifts tried, the worst made one entry in four go one
+    // chunk further; a second multiplication would make that one in thirty and every operation slower.
     uint64_t hash(uint64_t id) const noexcept {
       __extension__ typedef unsigned __int128 Wide;
-      const Wide product = static_cast<Wide>(id ^ key_) * 0xd6e8feb86659fd93u;
+      const Wide product = static_cast<Wide>(id ^ key_) * 0x9e3779b97f4a7c15u;
       return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
     }
 
-    void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&chunks_[hash & mask_], 1); }
+    void prefetch(uint64_t hash) const noexcept { __builtin_prefetch(&chunks_[home(hash)], 1); }
 
     // The entry of that hash for whose slot same(slot) holds.
     template <class Same>
     Entry find(uint64_t hash, Same same) const noexcept {
       const uint16_t tag = tag_of(hash);
-      for (uint64_t c = hash & mask_;; c = (c + 1) & mask_) {
+      for (uint64_t c = home(hash);; c = (c + 1) & mask_) {
         Chunk &chunk = chunks_[c];
         for (uint32_t lanes = match(chunk, tag); lanes != 0; lanes = rest(lanes)) {
           if (same(chunk.slot[first(lanes)])) return {&chunk.tag[first(lanes)], chunk.slot[first(lanes)]};
@@ -69,7 +71,7 @@ class IdIndex {
 
     // The first entry at its home that has the hash's tag, unproven: almost always find's answer.
     Entry guess(uint64_t hash) const noexcept {
-      Chunk &chunk = chunks_[hash & mask_];
+      Chunk &chunk = chunks_[home(hash)];
       const uint32_t lanes = match(chunk, tag_of(hash));
       if (lanes == 0) return {nullptr, 0};
       return {&chunk.tag[first(lanes)], chunk.slot[first(lanes)]};
@@ -80,9 +82,9 @@ class IdIndex {
     template <class Same>
     bool insert(uint64_t hash, uint32_t slot, Same same) const noexcept {
       const uint16_t tag = tag_of(hash);
-      const Chunk &home = chunks_[hash & mask_];
-      if ((match(home, tag) != 0 || home.passed != 0) && find(hash, same)) return false;
-      for (uint64_t c = hash & mask_;; c = (c + 1) & mask_) {
+      const Chunk &first_chunk = chunks_[home(hash)];
+      if ((match(first_chunk, tag) != 0 || first_chunk.passed != 0) && find(hash, same)) return false;
+      for (uint64_t c = home(hash);; c = (c + 1) & mask_) {
         Chunk &chunk = chunks_[c];
         const uint32_t empty = match(chunk, 0);
         if (empty != 0) {
@@ -101,12 +103,14 @@ class IdIndex {
     void erase(uint64_t hash, const Entry &entry) const noexcept {
       *entry.tag = 0;
       const uintptr_t chunk = reinterpret_cast<uintptr_t>(entry.tag) & ~(alignof(Chunk) - 1);
-      for (uint64_t c = hash & mask_; &chunks_[c] != reinterpret_cast<Chunk *>(chunk); c = (c + 1) & mask_) {
+      for (uint64_t c = home(hash); &chunks_[c] != reinterpret_cast<Chunk *>(chunk); c = (c + 1) & mask_) {
         --chunks_[c].passed;
       }
     }
 
    private:
+    uint64_t home(uint64_t hash) const noexcept { return hash & mask_; }
+
     // Two bits a lane. lanes != 0.
     static uint32_t first(uint32_t lanes) noexcept { return static_cast<uint32_t>(__builtin_ctz(lanes)) / 2; }
     static uint32_t rest(uint32_t lanes) noexcept { return lanes & ~(3u << (2 * first(lanes))); }

@@ -52,16 +52,14 @@ Status SlotMap::acquire(std::span<const uint64_t> ids, BatchMode mode, uint64_t 
       const size_t end = std::min(base + kBlock, ids.size());
       // Each id is read once: whatever a caller does to the array meanwhile, hash and record agree.
       uint64_t own[kBlock];
-      uint64_t hashes[kBlock];
       for (size_t i = base; i < end; ++i) {
         own[i - base] = ids[i];
-        hashes[i - base] = index.hash(own[i - base]);
-        index.prefetch(hashes[i - base]);
+        index.prefetch(index.hash(ids[i]));
       }
       for (size_t i = base; i < end; ++i) {
         if (ready < limit) take_ahead();
         const uint64_t id = own[i - base];
-        const uint64_t hash = hashes[i - base];
+        const uint64_t hash = index.hash(id);
         const auto same = [=](uint32_t slot) { return records[slot].id == id; };
         const uint32_t slot = log[taken];  // only of use if one is ready
         if (taken == ready || !index.insert(hash, slot, same)) {
