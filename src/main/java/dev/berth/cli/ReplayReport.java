@@ -16,6 +16,7 @@ import java.util.stream.Collectors;
 /** A scenario's result as text: one block an arm, then what the arms say about each other. */
 final class ReplayReport {
   private static final int SHOWN = 5;
+  private static final int WIDTH = 100;
 
   private final PrintWriter out;
 
@@ -105,8 +106,11 @@ final class ReplayReport {
       out.println("  " + run.ending() + "     " + run.detail());
     }
     run.totals().refusals().forEach(r -> out.println("  refused     " + r));
+    printExact(result);
     for (ArmResult.Met met : result.expectations()) {
-      out.println(mark(met.met()) + expectation(met));
+      if (!exact(met)) {
+        out.println(mark(met.met()) + expectation(met));
+      }
     }
     for (ArmResult.CheckOutcome check : result.checks()) {
       switch (check.status()) {
@@ -124,6 +128,30 @@ final class ReplayReport {
         count(result, ArmResult.Status.PASSED),
         count(result, ArmResult.Status.FAILED_AS_DECLARED),
         count(result, ArmResult.Status.SKIPPED));
+  }
+
+  /** Figures that came out exactly as published, in as few lines as they need. */
+  private void printExact(ArmResult result) {
+    var line = new StringBuilder();
+    for (ArmResult.Met met : result.expectations()) {
+      if (!exact(met)) {
+        continue;
+      }
+      String figure = expectation(met);
+      if (!line.isEmpty() && line.length() + figure.length() > WIDTH) {
+        out.println("  exact       " + line);
+        line.setLength(0);
+      }
+      line.append(line.isEmpty() ? "" : ", ").append(figure);
+    }
+    if (!line.isEmpty()) {
+      out.println("  exact       " + line);
+    }
+  }
+
+  private static boolean exact(ArmResult.Met met) {
+    Expectation e = met.expectation();
+    return met.met() && e.within() == 0 && e.published().isEmpty();
   }
 
   private static long count(ArmResult result, ArmResult.Status status) {

@@ -6,6 +6,7 @@ import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.request.Request;
 import dev.berth.request.RequestBatch;
+import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.AdpRouter;
 import dev.berth.route.Assignment;
@@ -66,9 +67,9 @@ public final class Admission {
     this.gateOpen = !config.gate().active();
   }
 
-  /** Appends a request that every rank received in the same order. */
+  /** Appends a request that every rank received in the same order. Without attention DP placement wishes mean nothing. */
   public WaitingQueue.Offer offer(Request request) {
-    return queue.offer(request);
+    return queue.offer(attentionDp ? request : request.withScheduling(SchedulingParams.NONE));
   }
 
   /** Takes a request out of the queue again. */
@@ -87,8 +88,6 @@ public final class Admission {
       requireSame(board, askedAbout);
       return;
     }
-    decided = board.sequence();
-    askedAbout = board.hash();
     loads.read(
         board.segment(),
         board.payloadOffset(firstFrame),
@@ -106,6 +105,8 @@ public final class Admission {
       giveBackUnassigned();
       hashAssignment();
     }
+    decided = board.sequence(); // last: a decision that failed is none
+    askedAbout = board.hash();
   }
 
   /**
@@ -264,6 +265,11 @@ public final class Admission {
   /** How many requests a rank was given. */
   public int assigned(int rank) {
     return assignment.size(rank);
+  }
+
+  /** The id of a request that a rank was given. */
+  public long assignedId(int rank, int index) {
+    return assigned(rank, index).id();
   }
 
   /** A request that a rank was given. */

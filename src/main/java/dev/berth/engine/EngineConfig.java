@@ -160,7 +160,11 @@ public record EngineConfig(
           case EVERY_STAGE -> true;
         };
     return new NativeCore.CoreConfig(
-        Math.addExact(admitted, Math.addExact(plan.indexCapacity(), plan.batchPositions().count())),
+        // Too many for an int are too many for the native core: it says so.
+        Math.clamp(
+            (long) admitted + plan.indexCapacity() + plan.batchPositions().count(),
+            1,
+            Integer.MAX_VALUE),
         plan.seats().count(),
         plan.spendableLeases(),
         plan.reservedSpendable() ? 0 : plan.reservedLeases(),
@@ -178,6 +182,7 @@ public record EngineConfig(
         transfer == Transfer.TRANSCEIVER,
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
+        plan.shape().maxSeqLen(),
         pages);
   }
 }

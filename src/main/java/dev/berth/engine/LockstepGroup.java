@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.request.Request;
@@ -45,6 +47,7 @@ public final class LockstepGroup implements AutoCloseable {
   private long steps;
   private long pauseMicros;
   private boolean launched;
+  private boolean stepping;
 
   /** All engines of a worker, with empty tables. */
   public LockstepGroup(EngineConfig config) {
@@ -74,11 +77,16 @@ public final class LockstepGroup implements AutoCloseable {
 
   /** The engine of a rank on the first stage. */
   public RankEngine engine(int rank) {
-    return engines[rank];
+    return engine(rank, 0);
   }
 
   /** The engine of a rank on a stage. */
   public RankEngine engine(int rank, int stage) {
+    if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "rank %d of %d, stage %d of %d".formatted(rank, config.ranks(), stage, config.stages()));
+    }
     return engines[stage * config.ranks() + rank];
   }
 
@@ -102,11 +110,37 @@ public final class LockstepGroup implements AutoCloseable {
   }
 
   /**
-   * Runs one iteration on all ranks.
+   * Takes a waiting request out again, on every stage.
    *
+   * @return true if it waited
+   */
+  public boolean cancel(long id) {
+    boolean waited = false;
+    for (Admission admission : admissions) {
+      waited |= admission.cancel(id);
+    }
+    return waited;
+  }
+
+  /**
+   * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an iteration: the group can
+   * then be looked at and closed, nothing else.
+   *
+   * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE after a step that
+   *     threw or inside one
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
+    if (stepping) {
+      throw new BerthException(Code.STATE, "a step is under way or has failed");
+    }
+    stepping = true;
+    boolean ran = iterate(device);
+    stepping = false;
+    return ran;
+  }
+
+  private boolean iterate(Device device) {
     pauseMicros = 0;
     launched = false;
     for (int i = 0; i < engines.length; i++) {

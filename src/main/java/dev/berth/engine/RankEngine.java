@@ -131,6 +131,7 @@ public final class RankEngine implements AutoCloseable {
 
   private Effect onGathered(FrameBoard board) {
     require(Phase.GATHERING);
+    requireBoard(board, Op.GATHER, Payload.GATHER_WORDS);
     admission.decide(board);
     if (admission.idle()) {
       sequence++;
@@ -177,6 +178,7 @@ public final class RankEngine implements AutoCloseable {
 
   private Effect onVoted(FrameBoard board) {
     require(Phase.VOTING);
+    requireBoard(board, Op.VOTE, Payload.VOTE_WORDS);
     requireStagesAgree(board);
     canQueue = canQueue(board);
     core.launch(canQueue, admission.held());
@@ -191,6 +193,22 @@ public final class RankEngine implements AutoCloseable {
   /** Spec 01 §7: without attention DP a rank asks only itself. */
   private boolean canQueue(FrameBoard board) {
     return attentionDp ? admission.noneEmpty(board) : core.batch() > 0;
+  }
+
+  private void requireBoard(FrameBoard board, Op op, int payloadWords) {
+    int world = config.ranks() * config.stages();
+    if (board.op() != op || board.ranks() != world || board.payloadWords() != payloadWords) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "a %s board of %d ranks and %d words is no answer to %s with %d ranks and %d words"
+              .formatted(board.op(), board.ranks(), board.payloadWords(), op, world, payloadWords));
+    }
+    if (board.sequence() != sequence) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "rank %d is in iteration %d, the %s board is of iteration %d"
+              .formatted(rank, sequence, op, board.sequence()));
+    }
   }
 
   /** Stage 0 decides; a stage that decided otherwise must never run (spec 06 BC-39). */
@@ -226,7 +244,7 @@ public final class RankEngine implements AutoCloseable {
   private Effect settle() {
     core.settle();
     sequence++;
-    if (admission.held() && !admission.progress() && core.receives() == 0 && admission.admitted() == 0) {
+    if (admission.held() && !admission.progress() && admission.admitted() == 0) {
       phase = Phase.IDLE;
       return Effect.PAUSE;
     }
@@ -247,10 +265,22 @@ public final class RankEngine implements AutoCloseable {
 
   // ------------------------------------------------------------------------------ between iterations
 
-  /** Whether a request could ever run on an empty rank of this kind. */
+  /**
+   * Whether a request could ever run on an empty rank of this kind.
+   *
+   * @throws BerthException ARGUMENT if it has no prompt
+   */
   public Outcome fits(Request request) {
-    int reason = core.fits(
-            firstState().value(), Math.max(1, request.promptTokens()), outputTokens(request), fitNumbers);
+    if (request.promptTokens() < 1) {
+      throw new BerthException(
+          Code.ARGUMENT, "request " + request.id() + " has no prompt: nothing could run");
+    }
+    if (request.admissionCost() > config.plan().fleetCapacity() || request.admissionCost() < 1) {
+      return new Outcome.Refused(
+          WaitReason.BATCH, 1L + request.children(), config.plan().fleetCapacity());
+    }
+    int reason =
+        core.fits(firstState().value(), request.promptTokens(), outputTokens(request), fitNumbers);
     return reason == 0
         ? Outcome.QUEUED
         : new Outcome.Refused(WaitReason.of(reason), fitNumbers[0], fitNumbers[1]);
@@ -374,7 +404,7 @@ public final class RankEngine implements AutoCloseable {
     return core.receiveRow(index);
   }
 
-  /** Requests that left in this iteration. */
+  /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */
   public int ended() {
     return core.done();
   }

@@ -86,11 +86,24 @@ public final class FrameBoard {
 
   /** Takes a rank's frame. */
   public void put(int rank, long[] frame) {
+    if (rank < 0 || rank >= ranks) {
+      throw new BerthException(Code.ARGUMENT, "rank " + rank + " of " + ranks);
+    }
     if (frame.length != stride) {
       throw new BerthException(
           Code.ARGUMENT, "frame of " + frame.length + " words, " + stride + " expected");
     }
     System.arraycopy(frame, 0, words, rank * stride, stride);
+  }
+
+  /** Which collective's frames these are. */
+  public Op op() {
+    return op;
+  }
+
+  /** Words of every rank's payload. */
+  public int payloadWords() {
+    return payloadWords;
   }
 
   /** Number of ranks. */
@@ -115,17 +128,20 @@ public final class FrameBoard {
 
   /** A word of a rank's payload. */
   public long word(int rank, int index) {
-    return words[rank * stride + HEADER_WORDS + Objects.checkIndex(index, payloadWords)];
+    return words[
+        Objects.checkIndex(rank, ranks) * stride
+            + HEADER_WORDS
+            + Objects.checkIndex(index, payloadWords)];
   }
 
   /** Rolling decision hash that a rank's frame carries. */
   public long decisionHash(int rank) {
-    return words[rank * stride + 5];
+    return words[Objects.checkIndex(rank, ranks) * stride + 5];
   }
 
   /** Error code that a rank's frame carries, 0 if none. */
   public int error(int rank) {
-    return (int) words[rank * stride + 4];
+    return (int) words[Objects.checkIndex(rank, ranks) * stride + 4];
   }
 
   /**

@@ -37,6 +37,10 @@ public record Arm(
   public Object effective() {
     return List.of(
         engine.plan().effective(),
+        engine.stages(),
+        engine.plan().shape().maxNumTokens(),
+        engine.plan().shape().draftTokens(),
+        engine.plan().shape().tokensPerBlock(),
         engine.role(),
         engine.rangeEnd(),
         engine.mark(),

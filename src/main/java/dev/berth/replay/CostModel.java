@@ -17,7 +17,7 @@ public record CostModel(double alphaMicros, double betaMicros, double fixedMicro
    * beta / alpha, fitted on one published figure alone: evidence E1's throughput with overlap on against off, -8.49 %. The
    * fit is repeated by a test.
    */
-  public static final double FITTED_BETA_OVER_ALPHA = 0.1349;
+  public static final double FITTED_BETA_OVER_ALPHA = 0.1347;
 
   public CostModel {
     require("alpha", alphaMicros);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.request;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.ffi.berth_cold_row;
 import dev.berth.ffi.berth_row;
 import java.lang.foreign.MemorySegment;
@@ -33,11 +35,18 @@ public final class RequestTable {
   }
 
   private MemorySegment row(int index) {
-    return berth_row.asSlice(rows, Objects.checkIndex(index, count));
+    return berth_row.asSlice(open(rows), Objects.checkIndex(index, count));
   }
 
   private MemorySegment cold(int index) {
-    return berth_cold_row.asSlice(cold, Objects.checkIndex(index, count));
+    return berth_cold_row.asSlice(open(cold), Objects.checkIndex(index, count));
+  }
+
+  private static MemorySegment open(MemorySegment memory) {
+    if (!memory.scope().isAlive()) {
+      throw new BerthException(Code.CLOSED, "the engine of this table was closed");
+    }
+    return memory;
   }
 
   /** Request id of a row. */
