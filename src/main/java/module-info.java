@@ -14,6 +14,7 @@ module dev.berth {
   exports dev.berth.engine;
   exports dev.berth.exchange;
   exports dev.berth.id;
+  exports dev.berth.kv;
   exports dev.berth.plan;
   exports dev.berth.request;
   exports dev.berth.route;

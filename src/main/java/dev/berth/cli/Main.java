@@ -3,17 +3,40 @@ package dev.berth.cli;
 
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ScopeType;
 
 /** Entry point of the {@code berth} command. */
 @Command(
     name = "berth",
     mixinStandardHelpOptions = true,
-    subcommands = ReplayCommand.class,
-    description = "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load.")
+    subcommands = {PlanCommand.class, ReplayCommand.class},
+    description =
+        "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load.")
 public final class Main implements Runnable {
+  @Option(
+      names = "--verbose",
+      scope = ScopeType.INHERIT,
+      description = "Show the stack trace of an error.")
+  private boolean verbose;
+
   /** Runs the command line and exits with its status. */
   public static void main(String[] args) {
-    System.exit(new CommandLine(new Main()).execute(args));
+    System.exit(commandLine().execute(args));
+  }
+
+  /** The command line with its error handling, as tests use it too. */
+  static CommandLine commandLine() {
+    var main = new Main();
+    var handler = new ErrorHandler(main);
+    return new CommandLine(main)
+        .setCaseInsensitiveEnumValuesAllowed(true)
+        .setExecutionExceptionHandler(handler)
+        .setParameterExceptionHandler(handler);
+  }
+
+  boolean verbose() {
+    return verbose;
   }
 
   @Override

@@ -433,9 +433,9 @@ final class Planner {
               "kv-fits",
               worker.name(),
               kv.sequencesByPages()
-                  + " full sequences fit, "
+                  + " full sequences fit, needed "
                   + kv.inputs().sequences()
-                  + " are needed; "
+                  + "; "
                   + Bytes.text(kv.headroomBytes())
                   + " are left beside the pool"));
     }

@@ -38,6 +38,10 @@ public final class Admission {
   private boolean gateOpen;
   private long rampCap;
 
+  private long voted = -1;
+  private long votedAbout;
+  private boolean noneEmpty;
+
   private long budget;
   private boolean idle;
   private boolean held;
@@ -81,12 +85,7 @@ public final class Admission {
    */
   void decide(FrameBoard board) {
     if (board.sequence() == decided) {
-      if (board.hash() != askedAbout) {
-        throw new BerthException(
-            Code.DIVERGED,
-            "two ranks gathered different frames for iteration %d: %x and %x"
-                .formatted(decided, askedAbout, board.hash()));
-      }
+      requireSame(board, askedAbout);
       return;
     }
     loads.read(
@@ -108,6 +107,35 @@ public final class Admission {
     }
     decided = board.sequence(); // last: a decision that failed is none
     askedAbout = board.hash();
+  }
+
+  /**
+   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward everywhere. Asking again about the
+   * same board gives the same answer.
+   *
+   * @throws BerthException DIVERGED if the frames aren't those that another rank asked about
+   */
+  boolean noneEmpty(FrameBoard board) {
+    if (board.sequence() == voted) {
+      requireSame(board, votedAbout);
+      return noneEmpty;
+    }
+    voted = board.sequence();
+    votedAbout = board.hash();
+    noneEmpty = true;
+    for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+      noneEmpty &= board.word(r, Payload.BATCH) != 0;
+    }
+    return noneEmpty;
+  }
+
+  private static void requireSame(FrameBoard board, long hash) {
+    if (board.hash() != hash) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "two ranks gathered different frames for iteration %d: %x and %x"
+              .formatted(board.sequence(), hash, board.hash()));
+    }
   }
 
   private void askGate(FrameBoard board) {

@@ -182,6 +182,7 @@ public record EngineConfig(
         transfer == Transfer.TRANSCEIVER,
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
+        plan.shape().maxSeqLen(),
         pages);
   }
 }

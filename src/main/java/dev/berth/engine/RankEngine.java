@@ -190,18 +190,9 @@ public final class RankEngine implements AutoCloseable {
     return collectOrSettle();
   }
 
-  /** Spec 01 §7: one empty rank vetoes the forward everywhere; without attention DP a rank asks only itself. */
+  /** Spec 01 §7: without attention DP a rank asks only itself. */
   private boolean canQueue(FrameBoard board) {
-    if (!attentionDp) {
-      return core.batch() > 0;
-    }
-    int first = stage * config.ranks();
-    for (int r = first; r < first + config.ranks(); r++) {
-      if (board.word(r, Payload.BATCH) == 0) {
-        return false;
-      }
-    }
-    return true;
+    return attentionDp ? admission.noneEmpty(board) : core.batch() > 0;
   }
 
   private void requireBoard(FrameBoard board, Op op, int payloadWords) {
@@ -451,6 +442,11 @@ public final class RankEngine implements AutoCloseable {
   /** KV pages in use. */
   public long pagesUsed() {
     return core.pagesUsed();
+  }
+
+  /** Calls into native code so far. */
+  long nativeCalls() {
+    return core.calls();
   }
 
   /** Rolling hash of everything this rank decided. */

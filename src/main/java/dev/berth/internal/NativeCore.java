@@ -47,7 +47,11 @@ public final class NativeCore implements AutoCloseable {
   private final MemorySegment entries;
   private final MemorySegment results;
   private final Arena scope = Arena.ofShared();
+  private final MemorySegment fitReason = scope.allocate(ValueLayout.JAVA_INT);
+  private final MemorySegment fitNumbers = scope.allocate(ValueLayout.JAVA_LONG, 2);
+  private final MemorySegment fitAvailable = fitNumbers.asSlice(Long.BYTES);
   private final AtomicInteger guard = new AtomicInteger(OPEN);
+  private long calls;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
   private NativeCore(MemorySegment handle) {
@@ -115,6 +119,7 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.chunking(
           config, c.chunked() ? BerthNative.BERTH_CHUNK_FCFS() : BerthNative.BERTH_CHUNK_NONE());
       berth_core_config.tokens_per_block(config, c.tokensPerBlock());
+      berth_core_config.max_seq_len(config, c.maxSeqLen());
       berth_core_config.pages(config, c.pages());
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
@@ -156,6 +161,7 @@ public final class NativeCore implements AutoCloseable {
       boolean transceiver,
       boolean chunked,
       int tokensPerBlock,
+      int maxSeqLen,
       long pages) {}
 
   // ------------------------------------------------------------------------------ inboxes
@@ -243,19 +249,20 @@ public final class NativeCore implements AutoCloseable {
 
   /** Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code out}. */
   public int fits(int state, int promptTokens, int maxNewTokens, long[] out) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment reason = arena.allocate(ValueLayout.JAVA_INT);
-      MemorySegment numbers = arena.allocate(ValueLayout.JAVA_LONG, 2);
-      enter();
-      int status =
-          BerthNative.berth_core_fits(
-              handle, state, promptTokens, maxNewTokens, reason, numbers, numbers.asSlice(8));
-      leave();
-      Status.check(status, "fits");
-      out[0] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
-      out[1] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
-      return reason.get(ValueLayout.JAVA_INT, 0);
-    }
+    enter();
+    int status =
+        BerthNative.berth_core_fits(
+            handle, state, promptTokens, maxNewTokens, fitReason, fitNumbers, fitAvailable);
+    leave();
+    Status.check(status, "fits");
+    out[0] = fitNumbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
+    out[1] = fitNumbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
+    return fitReason.get(ValueLayout.JAVA_INT, 0);
+  }
+
+  /** Downcalls into this core so far. */
+  public long calls() {
+    return calls;
   }
 
   // ------------------------------------------------------------------------------ the iteration record
@@ -451,6 +458,7 @@ public final class NativeCore implements AutoCloseable {
           ? closed()
           : new BerthException(Code.STATE, "the rank core is in use by another thread");
     }
+    calls++;
   }
 
   private void leave() {

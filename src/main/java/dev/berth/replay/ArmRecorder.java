@@ -25,14 +25,17 @@ final class ArmRecorder implements RunObserver {
   /** Batch tokens above which not even the smallest prompt of the load would have fitted. */
   private final int fullAt;
 
-  private final long[] tokensIn;
+  private final int[] tokensIn;
   private final int[] assigned;
+  private final int[] counts = new int[STATES.length];
+  private final int[] pair = new int[2];
+  private final int[] single = new int[1];
 
-  final Histogram assignedVectors = new Histogram();
-  final Histogram batches = new Histogram();
-  final Histogram states = new Histogram();
-  final Histogram gates = new Histogram();
-  final Histogram tokenVectors = new Histogram();
+  final Histogram assignedVectors = new Histogram(ArmRecorder::list);
+  final Histogram batches = Histogram.ofNumbers();
+  final Histogram states = new Histogram((vector, length) -> describeStates(vector));
+  final Histogram gates = new Histogram((vector, length) -> vector[0] + "->" + vector[1]);
+  final Histogram tokenVectors = new Histogram(ArmRecorder::list);
   private int[] rankZeroBatch = new int[1024];
   private int[] rankZeroContexts = new int[1024];
   private int iterations;
@@ -52,7 +55,7 @@ final class ArmRecorder implements RunObserver {
     batchPositions = plan.batchPositions().count();
     seats = plan.seats().count();
     leases = plan.spendableLeases();
-    tokensIn = new long[ranks];
+    tokensIn = new int[ranks];
     assigned = new int[ranks];
   }
 
@@ -60,19 +63,26 @@ final class ArmRecorder implements RunObserver {
   public void beforeStep(LockstepGroup group) {
     for (int rank = 0; rank < ranks; rank++) {
       RankEngine engine = group.engine(rank);
-      states.add(describeStates(engine));
-      tokensIn[rank] = engine.routableTokens();
+      for (RequestState state : STATES) {
+        counts[state.ordinal()] = engine.count(state);
+      }
+      states.add(counts, counts.length);
+      tokensIn[rank] = (int) Math.min(Integer.MAX_VALUE, engine.routableTokens());
       peakRankLoad = Math.max(peakRankLoad, engine.routable());
       violate(Check.WITHIN_CAP, engine.routable() > cap);
       violate(Check.WITHIN_POOLS, engine.seatsUsed() > seats || engine.leasesUsed() > leases);
     }
-    tokenVectors.add(Arrays.toString(tokensIn).replace(" ", ""));
+    tokenVectors.add(tokensIn, ranks);
   }
 
-  private static String describeStates(RankEngine engine) {
+  private static String list(int[] vector, int length) {
+    return Arrays.toString(Arrays.copyOf(vector, length)).replace(" ", "");
+  }
+
+  private static String describeStates(int[] counts) {
     var text = new StringBuilder();
     for (RequestState state : STATES) {
-      int n = engine.count(state);
+      int n = counts[state.ordinal()];
       if (n > 0) {
         text.append('(').append(state.value()).append(")x").append(n);
       }
@@ -88,7 +98,8 @@ final class ArmRecorder implements RunObserver {
     for (int rank = 0; rank < ranks; rank++) {
       RankEngine engine = group.engine(rank);
       assigned[rank] = admission.assigned(rank);
-      batches.add(Integer.toString(engine.batch()));
+      single[0] = engine.batch();
+      batches.add(single, 1);
       peakResident = Math.max(peakResident, engine.resident());
       hash = (hash ^ engine.batch()) * 0x9E3779B97F4A7C15L;
       hash ^= hash >>> 32;
@@ -103,8 +114,10 @@ final class ArmRecorder implements RunObserver {
       forwardHash = hash;
     }
     violate(Check.NO_VETO, waiting && !admission.held() && !group.launched());
-    assignedVectors.add(Arrays.toString(assigned).replace(" ", ""));
-    gates.add(admission.charged() + "->" + Math.max(0, admission.budget()));
+    assignedVectors.add(assigned, ranks);
+    pair[0] = (int) admission.charged();
+    pair[1] = (int) Math.max(0, admission.budget());
+    gates.add(pair, 2);
     if (admission.gateOpen() && gateOpenedAt < 0) {
       gateOpenedAt = iterations;
     }
@@ -162,9 +175,10 @@ final class ArmRecorder implements RunObserver {
   }
 
   private Histogram steady(int[] values) {
-    var histogram = new Histogram();
+    var histogram = Histogram.ofNumbers();
     for (int i = iterations / 10; i < iterations; i++) {
-      histogram.add(Integer.toString(values[i]));
+      single[0] = values[i];
+      histogram.add(single, 1);
     }
     return histogram;
   }

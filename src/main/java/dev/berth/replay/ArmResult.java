@@ -196,7 +196,11 @@ public record ArmResult(
 
   /** One of {@link #HISTOGRAMS}. */
   public Histogram histogram(String name) {
-    return histograms.getOrDefault(name, new Histogram());
+    Histogram histogram = histograms.get(name);
+    if (histogram == null) {
+      throw new IllegalArgumentException("there is no histogram " + name);
+    }
+    return histogram;
   }
 
   /**

@@ -19,6 +19,26 @@ public final class RequestTimes {
     Arrays.fill(ended, Double.NaN);
   }
 
+  /**
+   * Times of requests that went through two stages.
+   *
+   * @param before first tokens, and ends of requests that stay out of the second stage
+   * @param after ends in the second stage
+   * @param sent tags of the requests that went on
+   */
+  static RequestTimes chained(RequestTimes before, RequestTimes after, int[] sent) {
+    var times = new RequestTimes(before.arrived.length);
+    System.arraycopy(before.arrived, 0, times.arrived, 0, before.arrived.length);
+    System.arraycopy(before.first, 0, times.first, 0, before.first.length);
+    System.arraycopy(before.ended, 0, times.ended, 0, before.ended.length);
+    System.arraycopy(before.tokens, 0, times.tokens, 0, before.tokens.length);
+    for (int tag : sent) {
+      times.ended[tag] = after.ended[tag];
+      times.tokens[tag] = after.tokens[tag];
+    }
+    return times;
+  }
+
   void arrived(int tag, double at) {
     arrived[tag] = at;
   }
@@ -47,6 +67,15 @@ public final class RequestTimes {
   /** When it ended, NaN if it never did. */
   public double endedAt(int tag) {
     return ended[tag];
+  }
+
+  /** Output tokens of all requests that ended. */
+  public long outputTokens() {
+    long sum = 0;
+    for (int tag = 0; tag < tokens.length; tag++) {
+      sum += Double.isNaN(ended[tag]) ? 0 : tokens[tag];
+    }
+    return sum;
   }
 
   /** Time to first token of all requests that got one, µs, ascending. */

@@ -10,7 +10,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
-import java.util.function.LongConsumer;
 
 /** Runs the arms of a scenario and judges them. */
 public final class ScenarioRun {
@@ -40,23 +39,30 @@ public final class ScenarioRun {
   /**
    * Runs all arms.
    *
-   * @param progress told the number of ended requests now and then
+   * @param progress told about every arm as it goes; an interrupted arm is the last one
    * @throws BerthException CONFIGURATION if arms that are declared different are not, or if the start-up validator
    *     refuses an arm that doesn't override it
    */
-  public static Result run(Scenario scenario, LongConsumer progress) {
+  public static Result run(Scenario scenario, Progress progress) {
     requireDifferentArms(scenario);
     Map<String, ArmResult> results = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
+      progress.begin(arm.name(), scenario.load().requests());
       results.put(arm.name(), run(scenario, arm, progress));
+      if (progress.interrupted()) {
+        break;
+      }
     }
     var verdicts = new ArrayList<Comparison.Verdict>();
     for (Arm arm : scenario.arms()) {
       arm.sameAs()
-          .ifPresent(
-              base -> verdicts.add(judge(new Comparison.SameDecisions(base, arm.name()), results)));
+          .map(base -> new Comparison.SameDecisions(base, arm.name()))
+          .filter(comparison -> ran(comparison, results))
+          .ifPresent(comparison -> verdicts.add(judge(comparison, results)));
     }
-    scenario.comparisons().forEach(c -> verdicts.add(judge(c, results)));
+    scenario.comparisons().stream()
+        .filter(comparison -> ran(comparison, results))
+        .forEach(comparison -> verdicts.add(judge(comparison, results)));
     var problems = new ArrayList<String>();
     for (ArmResult result : results.values()) {
       requireCollected(result, problems);
@@ -65,7 +71,11 @@ public final class ScenarioRun {
     return new Result(scenario, List.copyOf(results.values()), List.copyOf(verdicts), problems);
   }
 
-  private static ArmResult run(Scenario scenario, Arm arm, LongConsumer progress) {
+  private static boolean ran(Comparison comparison, Map<String, ArmResult> results) {
+    return results.containsKey(comparison.base()) && results.containsKey(comparison.other());
+  }
+
+  private static ArmResult run(Scenario scenario, Arm arm, Progress progress) {
     StartupValidator.Verdict verdict =
         StartupValidator.check(arm.engine().plan(), arm.engine().pools());
     if (!arm.validatorOverridden()) {

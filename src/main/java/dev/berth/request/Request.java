@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.request;
 
+import dev.berth.BerthException;
+
 /**
  * One request as it enters the waiting queue. Immutable.
  *
@@ -23,18 +25,26 @@ public record Request(
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
+  /** Most further sequences of one request. */
+  public static final int MAX_CHILDREN = 1 << 20;
+
   public Request {
     if (promptTokens < 0) {
-      throw new IllegalArgumentException("promptTokens must be >= 0, got " + promptTokens);
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, "promptTokens must be >= 0, got " + promptTokens);
     }
     if (maxNewTokens < 1) {
-      throw new IllegalArgumentException("maxNewTokens must be >= 1, got " + maxNewTokens);
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, "maxNewTokens must be >= 1, got " + maxNewTokens);
     }
-    if (children < 0) {
-      throw new IllegalArgumentException("children must be >= 0, got " + children);
+    if (children < 0 || children > MAX_CHILDREN) {
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, 
+          "children must be from 0 to " + MAX_CHILDREN + ", got " + children);
     }
     if (Double.isNaN(priority)) {
-      throw new IllegalArgumentException("priority must be a number");
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, "priority must be a number");
     }
   }
 

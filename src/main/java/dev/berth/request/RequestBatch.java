@@ -22,28 +22,9 @@ public final class RequestBatch {
   /** An empty batch. */
   public RequestBatch() {}
 
-  /**
-   * The rank that a request wishes for, or {@link SchedulingParams#NO_RANK}.
-   *
-   * @throws BerthException {@code ARGUMENT} if it is negative and not {@code NO_RANK}
-   */
-  static int targetOf(Request request) {
-    int target = request.scheduling().targetRank();
-    if (target < SchedulingParams.NO_RANK) {
-      throw new BerthException(
-          BerthException.Code.ARGUMENT,
-          "request " + request.id() + " has the target rank " + target + ", which is negative");
-    }
-    return target;
-  }
-
-  /**
-   * Appends a request.
-   *
-   * @throws BerthException {@code ARGUMENT} if its target rank is negative and not {@link SchedulingParams#NO_RANK}
-   */
+  /** Appends a request. */
   public void add(Request request) {
-    int target = targetOf(request);
+    int target = request.scheduling().targetRank();
     if (size == requests.length) {
       int capacity = size * 2;
       requests = Arrays.copyOf(requests, capacity);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.request;
 
+import dev.berth.BerthException;
+
 /**
  * What a caller asked about placement.
  *
@@ -8,6 +10,14 @@ package dev.berth.request;
  * @param relax whether another rank is acceptable
  */
 public record SchedulingParams(int targetRank, Relax relax) {
+  public SchedulingParams {
+    if (targetRank < -1) {
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, 
+          "target rank must be >= 0, or -1 for none, got " + targetRank);
+    }
+  }
+
   /** No target rank. */
   public static final int NO_RANK = -1;
 
@@ -28,7 +38,8 @@ public record SchedulingParams(int targetRank, Relax relax) {
   /** A target rank; negative ranks are refused. */
   public static SchedulingParams target(int rank, Relax relax) {
     if (rank < 0) {
-      throw new IllegalArgumentException("target rank must be >= 0, got " + rank);
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, "target rank must be >= 0, got " + rank);
     }
     return new SchedulingParams(rank, relax);
   }

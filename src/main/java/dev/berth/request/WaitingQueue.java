@@ -287,7 +287,7 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   }
 
   private void requireTarget(Request request) {
-    int target = RequestBatch.targetOf(request);
+    int target = request.scheduling().targetRank();
     if (ranks != NO_RANKS && target >= ranks) {
       throw new BerthException(
           Code.ARGUMENT,

@@ -26,6 +26,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.random.RandomGenerator;
 import java.util.random.RandomGeneratorFactory;
 import java.util.stream.IntStream;
@@ -162,7 +163,7 @@ class JourneyTest {
         assertThat(engine.endedKind(i)).isEqualTo(EndKind.FINISHED);
         long id = engine.endedId(i);
         assertThat(engine.endedTag(i)).isEqualTo(id);
-        List<Integer> all = device.delivered.getFirst().get(id);
+        List<Integer> all = Objects.requireNonNull(device.delivered.getFirst().get(id));
         assertThat(outputs.put(id, all.subList(0, engine.endedTokens(i)))).as("ended once").isNull();
         dropped += all.size() - engine.endedTokens(i);
       }
@@ -187,7 +188,7 @@ class JourneyTest {
     Map<Long, List<Integer>> alone() {
       var alone = new HashMap<Long, List<Integer>>();
       requests.forEach(
-          r -> alone.put(r.id(), MODEL.decode(prompts.get(r.id()), r.maxNewTokens())));
+          r -> alone.put(r.id(), MODEL.decode(Objects.requireNonNull(prompts.get(r.id())), r.maxNewTokens())));
       return alone;
     }
   }
@@ -208,7 +209,7 @@ class JourneyTest {
         assertThat(stage.keySet()).as("padding makes no token").isEqualTo(journey.prompts.keySet());
       }
       for (Request request : journey.requests) {
-        boolean ended = journey.outputs.get(request.id()).size() < request.maxNewTokens();
+        boolean ended = Objects.requireNonNull(journey.outputs.get(request.id())).size() < request.maxNewTokens();
         stopped += ended ? 1 : 0;
         full += ended ? 0 : 1;
       }

@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Runs the {@link TinyTransformer} for the ranks and stages of a fleet. Nothing here is keyed by a request: keys and values
@@ -114,7 +115,7 @@ final class TinyDevice implements LockstepGroup.Device {
     for (int t = 0; t < count; t++) {
       x[t] =
           engine.stage() > 0
-              ? between.get(engine.rank()).get(position)[t]
+              ? Objects.requireNonNull(between.get(engine.rank())).get(position)[t]
               : model.embed(input(batch, position, first + t, table.id(row), sampler), first + t);
       for (int layer = engine.stage() * perStage; layer < (engine.stage() + 1) * perStage; layer++) {
         x[t] = model.layer(layer, x[t], first + t, cache);
@@ -147,14 +148,14 @@ final class TinyDevice implements LockstepGroup.Device {
         if (at == 0) {
           sampler.begin();
         }
-        yield prompts.get(id).get(at);
+        yield Objects.requireNonNull(prompts.get(id)).get(at);
       }
     };
   }
 
   @Override
   public void collect(RankEngine engine, Batch batch) {
-    int[] tokens = sampled.get(engine.rank() + "/" + batch.slot());
+    int[] tokens = Objects.requireNonNull(sampled.get(engine.rank() + "/" + batch.slot()));
     for (int i = 0; i < batch.size(); i++) {
       if (batch.makesToken(i)) {
         long id = engine.table().id(batch.row(i));

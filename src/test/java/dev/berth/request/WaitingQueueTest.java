@@ -46,9 +46,9 @@ class WaitingQueueTest {
   @Test
   void moreChildrenThanAnyBudgetNeverOverflowTheCost() {
     WaitingQueue queue = queue("");
-    queue.offer(withChildren(0, Integer.MAX_VALUE));
+    queue.offer(withChildren(0, Request.MAX_CHILDREN));
 
-    assertThat(queue.pop(Integer.MAX_VALUE, Counts.of(0, 0), 3, batch)).isZero();
+    assertThat(queue.pop(Request.MAX_CHILDREN, Counts.of(0, 0), 3, batch)).isZero();
     assertThat(queue.size()).isEqualTo(1);
   }
 
@@ -249,11 +249,11 @@ class WaitingQueueTest {
   void aTargetRankThatDoesNotExistIsRefusedAndNamed() {
     WaitingQueue queue = queue("");
     Request outside = Wishes.requests(3, "relaxed 2").getFirst();
-    Request negative = Request.of(4, 3, 1).withScheduling(new SchedulingParams(-2, Relax.UNSET));
 
     assertRefused(Code.ARGUMENT, () -> queue.offer(outside), "rank 2");
-    assertRefused(Code.ARGUMENT, () -> queue.offer(negative), "rank -2");
-    assertRefused(Code.ARGUMENT, () -> batch.add(negative), "rank -2");
+    assertRefused(Code.ARGUMENT, () -> new SchedulingParams(-2, Relax.UNSET), "got -2");
+    assertRefused(
+        Code.ARGUMENT, () -> withChildren(0, Request.MAX_CHILDREN + 1), "children must be");
     batch.add(outside);
     assertRefused(Code.ARGUMENT, () -> queue.putBack(batch), "rank 2");
     assertThat(queue.isEmpty()).isTrue();

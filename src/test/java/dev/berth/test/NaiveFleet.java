@@ -37,7 +37,6 @@ public final class NaiveFleet {
     final int maxNewTokens;
     RequestState state;
     int context; // prompt tokens whose forward was launched
-    int chunk; // prompt tokens in the batch being built
     int settled; // output tokens whose result is known
     int underway; // output tokens launched, result not known
     int flights; // launched batches that hold it
@@ -89,7 +88,6 @@ public final class NaiveFleet {
     Batch batch = new Batch();
     int resident;
     int tokensOut;
-    int receives;
     final List<Sequence> claimed = new ArrayList<>();
     final Set<Sequence> hadLease = new HashSet<>();
 
@@ -256,7 +254,6 @@ public final class NaiveFleet {
       rank.deferred.clear();
       rank.padded = false;
       rank.tokensOut = 0;
-      rank.receives = 0;
       applyNews(rank);
       assigned.get(r).forEach(request -> rank.active.add(enter(request)));
       rank.resident = rank.active.size();
@@ -552,7 +549,6 @@ public final class NaiveFleet {
       WaitReason reason = holding >= most ? WaitReason.BATCH : claim(rank, s, false);
       if (reason == WaitReason.NONE) {
         s.state = RequestState.GENERATION_TRANSFER;
-        rank.receives++;
       } else {
         rank.defer(reason);
       }
@@ -606,7 +602,6 @@ public final class NaiveFleet {
                 : tokens > left || tokens == 0 ? WaitReason.TOKENS : claim(rank, s, true);
       }
       if (reason == WaitReason.NONE) {
-        s.chunk = tokens;
         rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
       } else {
         rank.defer(reason);

@@ -1,0 +1,2 @@
+/** Seats and leases: who holds which row, by handles that go stale. Thin over the native core. */
+package dev.berth.kv;
