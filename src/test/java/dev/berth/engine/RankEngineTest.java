@@ -8,6 +8,7 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
+import dev.berth.id.BatchPosition;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.StartupValidator;
 import dev.berth.plan.Trait;
@@ -18,6 +19,7 @@ import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitReason;
+import dev.berth.route.RankState;
 import dev.berth.test.TestConfig;
 import java.util.ArrayList;
 import java.util.List;
@@ -105,7 +107,7 @@ class RankEngineTest {
     @Override
     public void collect(RankEngine engine, Batch batch) {
       for (int i = 0; i < batch.size(); i++) {
-        batch.stop(new dev.berth.id.BatchPosition(i));
+        batch.stop(new BatchPosition(i));
       }
     }
   }
@@ -980,7 +982,7 @@ class RankEngineTest {
         board.verify(0, 0);
         assertThat(zero.advance(new Event.Gathered(board))).isInstanceOf(Effect.NeedVote.class);
         long[] tampered = b.clone();
-        tampered[FrameBoard.HEADER_WORDS + dev.berth.route.RankState.ACTIVE_TOKENS]++;
+        tampered[FrameBoard.HEADER_WORDS + RankState.ACTIVE_TOKENS]++;
         board.put(1, tampered);
         board.verify(0, 0);
         refused(Code.DIVERGED, () -> one.advance(new Event.Gathered(board)));
@@ -990,22 +992,41 @@ class RankEngineTest {
       }
     }
 
+    /** The first rank's decision fails on a frame; the second must not take the decision before it for this one. */
     @Test
     void aFailedDecisionIsNone() {
       var two = TestConfig.overlap(2, 2).build();
       var admission = new Admission(two, 0);
-      admission.offer(Request.of(0, 8, 2));
+      admission.offer(Request.of(0, 8, 9));
       try (var zero = new RankEngine(two, 0, 0, admission);
           var one = new RankEngine(two, 1, 0, admission)) {
-        var board = new FrameBoard(Op.GATHER, 2, Payload.GATHER_WORDS);
-        long[] a = ((Effect.NeedGather) zero.start()).frame().clone();
-        a[FrameBoard.HEADER_WORDS + dev.berth.route.RankState.ACTIVE_REQUESTS] = -1;
-        board.put(0, a);
-        board.put(1, ((Effect.NeedGather) one.start()).frame());
-        board.verify(0, 0);
-        refused(Code.ARGUMENT, () -> zero.advance(new Event.Gathered(board)));
-        refused(Code.ARGUMENT, () -> one.advance(new Event.Gathered(board)));
+        var effects = List.of(zero.start(), one.start());
+        Event gathered = new Event.Gathered(gather(effects, 0));
+        effects = List.of(zero.advance(gathered), one.advance(gathered));
+        var votes = new FrameBoard(Op.VOTE, 2, Payload.VOTE_WORDS);
+        for (int rank = 0; rank < 2; rank++) {
+          votes.put(rank, ((Effect.NeedVote) effects.get(rank)).frame());
+        }
+        votes.verify(0, 0);
+        for (RankEngine engine : List.of(zero, one)) {
+          assertThat(engine.advance(new Event.Voted(votes))).isInstanceOf(Effect.Launch.class);
+        }
+        effects = List.of(zero.advance(Event.LAUNCHED), one.advance(Event.LAUNCHED));
+        long[] frame = ((Effect.NeedGather) effects.getFirst()).frame();
+        frame[FrameBoard.HEADER_WORDS + RankState.ACTIVE_REQUESTS] = -1;
+        Event spoilt = new Event.Gathered(gather(effects, 1));
+        refused(Code.ARGUMENT, () -> zero.advance(spoilt));
+        refused(Code.ARGUMENT, () -> one.advance(spoilt));
       }
+    }
+
+    private FrameBoard gather(List<Effect> effects, long sequence) {
+      var board = new FrameBoard(Op.GATHER, effects.size(), Payload.GATHER_WORDS);
+      for (int rank = 0; rank < effects.size(); rank++) {
+        board.put(rank, ((Effect.NeedGather) effects.get(rank)).frame());
+      }
+      board.verify(0, sequence);
+      return board;
     }
 
     @Test
@@ -1067,7 +1088,7 @@ class RankEngineTest {
       refused(Code.CLOSED, () -> table.tag(0));
       refused(Code.CLOSED, () -> batch.row(0));
       refused(Code.CLOSED, () -> batch.makesToken(0));
-      refused(Code.CLOSED, () -> batch.stop(new dev.berth.id.BatchPosition(0)));
+      refused(Code.CLOSED, () -> batch.stop(new BatchPosition(0)));
     }
 
     @Test
