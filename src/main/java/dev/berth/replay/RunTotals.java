@@ -31,10 +31,6 @@ public final class RunTotals {
 
   void refuse(Request request, Outcome.Refused outcome) {
     String reason = outcome.reason().name().toLowerCase(java.util.Locale.ROOT);
-    refuse(request, reason, outcome.required(), outcome.available());
-  }
-
-  void refuse(Request request, String reason, long required, long available) {
     refused.merge(reason, 1L, Long::sum);
     if (refusals.size() < NAMED) {
       refusals.add(
@@ -44,8 +40,8 @@ public final class RunTotals {
                   request.promptTokens(),
                   request.maxNewTokens(),
                   reason,
-                  required,
-                  available));
+                  outcome.required(),
+                  outcome.available()));
     }
   }
 

@@ -16,7 +16,6 @@ final class ServerPool implements AutoCloseable {
   private final ServerStage stage;
   private final Arrivals source;
   private final RequestTimes times;
-  private final RunTotals turnedAway = new RunTotals();
   private final List<FleetRun> runs = new ArrayList<>();
   private final List<Inbox> inboxes = new ArrayList<>();
   private final List<Occupancy> occupancies = new ArrayList<>();
@@ -142,11 +141,6 @@ final class ServerPool implements AutoCloseable {
       int tag = (int) request.tag();
       double at = source instanceof TimedArrivals timed ? timed.arrivedAt(tag) : clock;
       times.arrived(tag, at);
-      if (isTooLong(request)) {
-        ended++;
-        reported++;
-        continue;
-      }
       int server = leastQueued();
       tokens[tag] = (int) Math.min(Integer.MAX_VALUE, stage.sequenceTokens(request.promptTokens(), request.maxNewTokens()));
       outstanding[server] += tokens[tag];
@@ -163,17 +157,6 @@ final class ServerPool implements AutoCloseable {
       }
     }
     return least;
-  }
-
-  /** An engine refuses what its longest sequence can't hold. */
-  private boolean isTooLong(Request request) {
-    int most = stage.engine().plan().shape().maxSeqLen();
-    long needed = stage.sequenceTokens(request.promptTokens(), request.maxNewTokens());
-    if (most == 0 || needed <= most) {
-      return false;
-    }
-    turnedAway.refuse(request, "sequence", needed, most);
-    return true;
   }
 
   private StageResult result(boolean interrupted) {
@@ -193,7 +176,7 @@ final class ServerPool implements AutoCloseable {
     } else if (servers.stream().anyMatch(s -> s.ending() == RunResult.Ending.STALLED)) {
       ending = RunResult.Ending.STALLED;
     }
-    return StageResult.of(stage, ending, servers, occupancies, turnedAway, source);
+    return StageResult.of(stage, ending, servers, occupancies, source);
   }
 
   @Override

@@ -33,11 +33,11 @@ public record StageResult(
       RunResult.Ending ending,
       List<RunResult> servers,
       List<Occupancy> occupancy,
-      RunTotals turnedAway,
       Arrivals source) {
-    servers.forEach(server -> turnedAway.merge(server.totals()));
+    var totals = new RunTotals();
+    servers.forEach(server -> totals.merge(server.totals()));
     return new StageResult(
-        stage, ending, servers, occupancy, source.total(), source.sent(), turnedAway);
+        stage, ending, servers, occupancy, source.total(), source.sent(), totals);
   }
 
   /** Requests done. */

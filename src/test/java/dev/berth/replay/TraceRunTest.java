@@ -195,10 +195,10 @@ class TraceRunTest {
     assertThat(result.complete()).isTrue();
     assertThat(result.done()).isEqualTo(1);
     assertThat(result.stages().getFirst().totals().refusedByReason())
-        .isEqualTo(java.util.Map.of("sequence", 1L, "tokens", 1L, "pages", 1L));
+        .isEqualTo(java.util.Map.of("tokens", 2L, "pages", 1L));
     assertThat(result.stages().getFirst().totals().refusals())
         .contains(
-            "request 2 (prompt 2000, output 8000) can never run: sequence needed 10000, there are 9500");
+            "request 2 (prompt 2000, output 8000) can never run: tokens needed 10000, there are 9500");
   }
 
   /** Outstanding requests keep their order however few are let in. */
