@@ -27,8 +27,8 @@ bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
   return max_new_tokens <= std::numeric_limits<int32_t>::max() - prompt_tokens;
 }
 
-// Ranks take turns, so a rank finds its rows outside of the near caches. Each pass asks for the row that it will need this
-// many steps later.
+// Ranks take turns, so a rank finds its rows outside of the near caches. Each pass asks for the row that it will need
+// this many steps later.
 constexpr int32_t kAhead = 12;
 
 bool is_context(int32_t state) {
@@ -42,14 +42,13 @@ bool RankCore::valid(const berth_core_config &c) {
   return c.struct_size == sizeof(berth_core_config) && c.rows >= 1 && c.rows <= kMaxRows && c.seats >= 1 &&
          c.seats <= kMaxRows && c.leases >= 1 && c.leases <= kMaxRows && c.reserved_leases >= 0 &&
          c.reserved_leases <= kMaxRows && c.max_batch_size >= 1 && c.max_batch_size <= kMaxRows &&
-         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
-         c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
-         c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
-         c.retiring >= BERTH_RETIRING_CHARGED &&
-         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
-         (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
-         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
-         c.pages >= -1;
+         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 &&
+         c.admission_cap >= 1 && c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT &&
+         c.range_end <= BERTH_STATE_COMPLETE && c.pending_batches >= 0 && c.pending_batches <= 64 &&
+         flag(c.exclusive_flight) && flag(c.mark_retiring) && c.retiring >= BERTH_RETIRING_CHARGED &&
+         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE &&
+         c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
+         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 && c.pages >= -1;
 }
 
 RankCore::RankCore(const berth_core_config &config)
@@ -84,8 +83,8 @@ RankCore::RankCore(const berth_core_config &config)
   dummy.flags = BERTH_ROW_DUMMY;
   dummy.state = BERTH_STATE_GENERATION;
   dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
-  dummy.seat = config.seats;                                         // the reserved seat
-  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;     // the first reserved lease
+  dummy.seat = config.seats;                                      // the reserved seat
+  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;  // the first reserved lease
   describe();
 }
 
@@ -251,8 +250,8 @@ bool RankCore::needs_pad_before() const {
 // Spec 01 section 7.2: a rank at its cap is left empty, and so vetoes the forward.
 bool RankCore::needs_pad_after() const {
   const berth_iteration &it = iteration_;
-  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 && active_count_ > 0 &&
-         it.expected > 0 && active_count_ < config_.admission_cap;
+  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 &&
+         active_count_ > 0 && it.expected > 0 && active_count_ < config_.admission_cap;
 }
 
 void RankCore::place_dummy() {
@@ -544,8 +543,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   if (entry.kind == BERTH_ENTRY_DUMMY) return;
   berth_row &row = rows_[entry.row];
   --row.in_flight;
-  const bool makes_token =
-      entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
+  const bool makes_token = entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
   if (makes_token) --row.pending_tokens;
   if (end_kind_[entry.row]) {
     if (row.in_flight == 0) {

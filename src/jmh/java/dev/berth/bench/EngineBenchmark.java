@@ -27,8 +27,9 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * One iteration of all ranks of a worker whose batches are full of generations, without a device: gather, admission, schedule,
- * vote, launch, settle. With {@code -prof gc} the bytes allocated an iteration are to be 0.
+ * One iteration of all ranks of a worker whose batches are full of generations, without a device:
+ * gather, admission, schedule, vote, launch, settle. With {@code -prof gc} the bytes allocated an
+ * iteration are to be 0.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)

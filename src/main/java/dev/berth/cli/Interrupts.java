@@ -6,8 +6,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Lets a run that is interrupted (Ctrl-C, SIGTERM) print what it knows: the virtual machine waits until this is closed, a few
- * seconds at most, and then goes down with the signal's status.
+ * Lets a run that is interrupted (Ctrl-C, SIGTERM) print what it knows: the virtual machine waits
+ * until this is closed, a few seconds at most, and then goes down with the signal's status.
  */
 final class Interrupts implements AutoCloseable {
   private static final long PATIENCE_SECONDS = 5;

@@ -172,13 +172,12 @@ final class PlanCommand implements Callable<Integer> {
       return ServingConfig.read(path);
     }
     return ShippedConfigs.read(name)
-        .orElseThrow(
-            () ->
-                new ConfigException(
-                    name,
-                    0,
-                    "",
-                    "there is no such file, and no shipped configuration of that name (--list)"));
+        .orElseThrow(() ->
+            new ConfigException(
+                name,
+                0,
+                "",
+                "there is no such file, and no shipped configuration of that name (--list)"));
   }
 
   private PlanOptions options() {
@@ -231,10 +230,8 @@ final class PlanCommand implements Callable<Integer> {
 
   private long bytes(String name, String text) {
     return Bytes.parse(text)
-        .orElseThrow(
-            () ->
-                new ParameterException(
-                    spec.commandLine(), name + ": " + BytesConverter.problem(text)));
+        .orElseThrow(() ->
+            new ParameterException(spec.commandLine(), name + ": " + BytesConverter.problem(text)));
   }
 
   static final class BytesConverter implements ITypeConverter<Long> {

@@ -8,7 +8,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 
-/** One line that is written over and over while a replay runs, at most ten times a second. Nothing where nobody looks. */
+/**
+ * One line that is written over and over while a replay runs, at most ten times a second. Nothing
+ * where nobody looks.
+ */
 final class ProgressLine implements Progress, AutoCloseable {
   /** Who looks. */
   enum Audience {
@@ -64,8 +67,7 @@ final class ProgressLine implements Progress, AutoCloseable {
     written = true;
     double rate = ended / ((now - startedAt) / 1e9);
     err.print(CLEAR);
-    err.printf(
-        Locale.ROOT, "%s: %,d of %,d requests, %,.0f/s", name, ended, requests, rate);
+    err.printf(Locale.ROOT, "%s: %,d of %,d requests, %,.0f/s", name, ended, requests, rate);
     if (rate > 0) {
       err.printf(Locale.ROOT, ", %s left", time(Math.round((requests - ended) / rate)));
     }

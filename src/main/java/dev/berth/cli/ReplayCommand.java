@@ -42,7 +42,10 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code berth replay}: a scenario against its published figures, or a trace through a configuration. */
+/**
+ * {@code berth replay}: a scenario against its published figures, or a trace through a
+ * configuration.
+ */
 @Command(
     name = "replay",
     mixinStandardHelpOptions = true,
@@ -232,7 +235,8 @@ final class ReplayCommand implements Callable<Integer> {
     var out = spec.commandLine().getOut();
     int width = ShippedScenarios.names().stream().mapToInt(String::length).max().orElse(0);
     for (String name : ShippedScenarios.names()) {
-      out.println(name + " ".repeat(width + 2 - name.length()) + ShippedScenarios.load(name).title());
+      out.println(
+          name + " ".repeat(width + 2 - name.length()) + ShippedScenarios.load(name).title());
     }
     out.println();
     out.println("traces: " + String.join(", ", ShippedTraces.names()));
@@ -294,8 +298,7 @@ final class ReplayCommand implements Callable<Integer> {
         result = run(loaded, setup, source, progress);
       }
       double seconds = (System.nanoTime() - started) / 1e9;
-      var replay =
-          new TraceReplay(configName, setup, arrivals, factor, inSystem, result, seconds);
+      var replay = new TraceReplay(configName, setup, arrivals, factor, inSystem, result, seconds);
       var out = spec.commandLine().getOut();
       if (json) {
         out.println(ReplayJson.of(replay).text());
@@ -429,14 +432,13 @@ final class ReplayCommand implements Callable<Integer> {
       return ServingConfig.read(path);
     }
     return ShippedConfigs.read(name)
-        .orElseThrow(
-            () ->
-                new ConfigException(
-                    name,
-                    0,
-                    "",
-                    "there is no such file, and no shipped configuration of that name"
-                        + " (berth plan --list)"));
+        .orElseThrow(() ->
+            new ConfigException(
+                name,
+                0,
+                "",
+                "there is no such file, and no shipped configuration of that name"
+                    + " (berth plan --list)"));
   }
 
   private void require(boolean condition, String otherwise) {

@@ -20,8 +20,8 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * Replays as JSON, described in {@code docs/json.md}: keys always in the same order, times in µs, a figure that doesn't exist is
- * left out.
+ * Replays as JSON, described in {@code docs/json.md}: keys always in the same order, times in µs, a
+ * figure that doesn't exist is left out.
  */
 final class ReplayJson {
   /** Raised by every change that takes a key away or gives it another meaning. */
@@ -72,8 +72,7 @@ final class ReplayJson {
         .put("histograms", histograms)
         .put("refusals", result.run().totals().refusals())
         .put(
-            "validator",
-            result.validator().disagreements().stream().map(d -> d.message()).toList())
+            "validator", result.validator().disagreements().stream().map(d -> d.message()).toList())
         .put(
             "expectations",
             result.expectations().stream().map(ReplayJson::expectation).map(Json::fields).toList())

@@ -65,8 +65,7 @@ final class ReplayReport {
 
   private static String failure(ArmResult.CheckOutcome check) {
     return "%s: %d %s, declared %d"
-        .formatted(
-            check.check().id(), check.violations(), check.check().unit(), check.declared());
+        .formatted(check.check().id(), check.violations(), check.check().unit(), check.declared());
   }
 
   private void printArm(ArmResult result) {

@@ -13,8 +13,8 @@ final class StandardError {
   private StandardError() {}
 
   /**
-   * True if somebody looks at it. The JDK's console tells about standard input and output only, so the descriptor itself is asked
-   * where the system shows it.
+   * True if somebody looks at it. The JDK's console tells about standard input and output only, so
+   * the descriptor itself is asked where the system shows it.
    */
   static boolean isTerminal() {
     try {

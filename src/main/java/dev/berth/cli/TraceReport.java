@@ -45,17 +45,18 @@ final class TraceReport {
         trace.longestOutput());
     trace
         .prefixes()
-        .ifPresent(
-            prefixes ->
-                line(
-                    "shared prefixes: %.4f of %,d blocks would be in a cache without end",
-                    prefixes.idealHitRate(), prefixes.ids()));
+        .ifPresent(prefixes ->
+            line(
+                "shared prefixes: %.4f of %,d blocks would be in a cache without end",
+                prefixes.idealHitRate(), prefixes.ids()));
     line(
         switch (replay.arrivals()) {
           case TRACE ->
               "arrivals: the trace's"
                   + (replay.speedup() == 1 ? "" : ", %s times faster".formatted(replay.speedup()));
-          case CLOSED -> String.format(Locale.ROOT, "arrivals: closed, %,d in the system", replay.concurrency());
+          case CLOSED ->
+              String.format(
+                  Locale.ROOT, "arrivals: closed, %,d in the system", replay.concurrency());
         });
     line("configuration %s, deployment %s", replay.config(), replay.setup().deployment());
     replay.setup().warnings().forEach(warning -> line("  warning     %s", warning));
@@ -67,7 +68,9 @@ final class TraceReport {
         result.done(),
         result.requests(),
         result.refused(),
-        result.unaccounted() > 0 ? String.format(Locale.ROOT, ", %,d left undone", result.unaccounted()) : "");
+        result.unaccounted() > 0
+            ? String.format(Locale.ROOT, ", %,d left undone", result.unaccounted())
+            : "");
     line("  %-11s %10s %10s %10s", "", "p50", "p90", "p99");
     distribution("TTFT", result.times().timeToFirstToken());
     distribution("TPOT", result.times().timePerOutputToken());
@@ -101,7 +104,9 @@ final class TraceReport {
     line("  plan        %s", stage.engine().plan().describe());
     line(
         "  KV pages    %s",
-        stage.engine().pages() < 0 ? "not limited" : String.format(Locale.ROOT, "%,d a rank", stage.engine().pages()));
+        stage.engine().pages() < 0
+            ? "not limited"
+            : String.format(Locale.ROOT, "%,d a rank", stage.engine().pages()));
     line(
         "  cost        %s µs a token of the fullest rank, %s a token of all, %s a forward",
         ReplayReport.number(stage.cost().alphaMicros()),
@@ -124,7 +129,8 @@ final class TraceReport {
     String deferrals =
         Arrays.stream(WaitReason.values())
             .filter(reason -> totals.deferrals(reason) > 0 && reason != WaitReason.NONE)
-            .map(reason -> String.format(Locale.ROOT, "%s %,d", lower(reason), totals.deferrals(reason)))
+            .map(reason ->
+                String.format(Locale.ROOT, "%s %,d", lower(reason), totals.deferrals(reason)))
             .collect(Collectors.joining(", "));
     line("  waiting     %s", deferrals.isEmpty() ? "nothing had to wait" : deferrals);
     occupancy(result.occupancy());

@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The Azure LLM inference traces: a header, then {@code 2023-11-16 18:15:46.6805900,374,44}. Up to seven digits of a second, UTC;
- * {@code +00:00} behind them is allowed.
+ * The Azure LLM inference traces: a header, then {@code 2023-11-16 18:15:46.6805900,374,44}. Up to
+ * seven digits of a second, UTC; {@code +00:00} behind them is allowed.
  */
 final class AzureLines implements TraceReader.Lines {
   private static final String TIME = "TIMESTAMP";
@@ -116,7 +116,13 @@ final class AzureLines implements TraceReader.Lines {
     long minute = number(bytes, 14, 16);
     long second = number(bytes, 17, 19);
     long fraction = to > 20 ? number(bytes, 20, to) : 0;
-    if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 || fraction < 0) {
+    if (hour < 0
+        || hour > 23
+        || minute < 0
+        || minute > 59
+        || second < 0
+        || second > 60
+        || fraction < 0) {
       throw badTime(bytes, end, number);
     }
     for (int digits = Math.max(0, to - 20); digits < FRACTION_DIGITS; digits++) {

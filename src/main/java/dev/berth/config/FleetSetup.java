@@ -19,7 +19,8 @@ import java.util.OptionalLong;
 import java.util.stream.Collectors;
 
 /**
- * The servers of a serving configuration, ready to replay a trace. Loads that the file names don't enter: the trace is the load.
+ * The servers of a serving configuration, ready to replay a trace. Loads that the file names don't
+ * enter: the trace is the load.
  *
  * @param deployment which of the file's deployments
  * @param stages one, or context servers and then generation servers
@@ -74,7 +75,8 @@ public record FleetSetup(
   /**
    * The servers of a configuration.
    *
-   * @throws ConfigException if there is no such deployment or worker, or a worker can't work; with every reason
+   * @throws ConfigException if there is no such deployment or worker, or a worker can't work; with
+   *     every reason
    */
   public static FleetSetup of(ServingConfig config, Options options) {
     Deployment deployment = deployment(config, options.deployment());
@@ -116,10 +118,9 @@ public record FleetSetup(
     planned.findings().stream()
         .filter(finding -> finding.rule().equals("kv-unknown"))
         .findFirst()
-        .ifPresent(
-            finding -> {
-              throw new ConfigException(config.source(), 0, finding.worker(), finding.message());
-            });
+        .ifPresent(finding -> {
+          throw new ConfigException(config.source(), 0, finding.worker(), finding.message());
+        });
   }
 
   private static Deployment deployment(ServingConfig config, Optional<String> name) {
@@ -128,17 +129,16 @@ public record FleetSetup(
       return all.getFirst();
     }
     return name.flatMap(config::deployment)
-        .orElseThrow(
-            () ->
-                new ConfigException(
-                    config.source(),
-                    0,
-                    "",
-                    (name.isEmpty()
-                            ? "holds several deployments"
-                            : "holds no deployment '" + name.get() + "'")
-                        + "; name one with --deployment: "
-                        + all.stream().map(Deployment::name).collect(Collectors.joining(", "))));
+        .orElseThrow(() ->
+            new ConfigException(
+                config.source(),
+                0,
+                "",
+                (name.isEmpty()
+                        ? "holds several deployments"
+                        : "holds no deployment '" + name.get() + "'")
+                    + "; name one with --deployment: "
+                    + all.stream().map(Deployment::name).collect(Collectors.joining(", "))));
   }
 
   /** In the order in which a request meets them. */

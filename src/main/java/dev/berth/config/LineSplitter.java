@@ -6,8 +6,8 @@ import java.io.InputStream;
 import java.util.Arrays;
 
 /**
- * Cuts a stream into lines that end in LF or CRLF, as bytes. A byte-order mark at the beginning is left out. Memory is that of
- * the longest line.
+ * Cuts a stream into lines that end in LF or CRLF, as bytes. A byte-order mark at the beginning is
+ * left out. Memory is that of the longest line.
  */
 final class LineSplitter {
   /** Longer lines are refused: 16 MiB. */
@@ -62,7 +62,9 @@ final class LineSplitter {
     if (length > 0 && line[length - 1] == '\r') {
       length--;
     }
-    if (number == 1 && length >= MARK.length && Arrays.equals(line, 0, MARK.length, MARK, 0, MARK.length)) {
+    if (number == 1
+        && length >= MARK.length
+        && Arrays.equals(line, 0, MARK.length, MARK, 0, MARK.length)) {
       length -= MARK.length;
       System.arraycopy(line, MARK.length, line, 0, length);
     }

@@ -11,8 +11,9 @@ import tools.jackson.core.ObjectReadContext;
 import tools.jackson.core.json.JsonFactory;
 
 /**
- * Mooncake traces: a JSON object a line with {@code timestamp} (ms), {@code input_length}, {@code output_length} (tokens) and {@code
- * hash_ids}, one id for each block of {@value #BLOCK} prompt tokens. Other fields are passed over.
+ * Mooncake traces: a JSON object a line with {@code timestamp} (ms), {@code input_length}, {@code
+ * output_length} (tokens) and {@code hash_ids}, one id for each block of {@value #BLOCK} prompt
+ * tokens. Other fields are passed over.
  */
 final class MooncakeLines implements TraceReader.Lines {
   /** Tokens of a prefix block. */
@@ -25,7 +26,10 @@ final class MooncakeLines implements TraceReader.Lines {
   private static final long TICKS_A_MILLI = 1000L * Trace.TICKS_PER_MICRO;
   private static final double LATEST_MILLIS = 1e14;
 
-  /** Ids from here on aren't remembered, and the trace's hit rate isn't known then: a bit set of 16 MiB. */
+  /**
+   * Ids from here on aren't remembered, and the trace's hit rate isn't known then: a bit set of 16
+   * MiB.
+   */
   private static final int MOST_IDS = 1 << 27;
 
   private final String source;

@@ -13,7 +13,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 
-/** The request traces that come with Berth, and those in files. Their NOTICE names sources and licences. */
+/**
+ * The request traces that come with Berth, and those in files. Their NOTICE names sources and
+ * licences.
+ */
 public final class ShippedTraces {
   private static final String FOLDER = "/dev/berth/traces/";
   private static final Map<String, String> FILES = files();

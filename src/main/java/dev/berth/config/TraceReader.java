@@ -10,8 +10,8 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * Reads request traces. The format is told by the first line, never by the name; lines are read one at a time and no text is
- * kept. Both formats are described in {@code docs/traces.md}.
+ * Reads request traces. The format is told by the first line, never by the name; lines are read one
+ * at a time and no text is kept. Both formats are described in {@code docs/traces.md}.
  */
 public final class TraceReader {
   private TraceReader() {}

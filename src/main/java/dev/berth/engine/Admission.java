@@ -15,10 +15,10 @@ import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
 
 /**
- * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate and router (spec 01
- * §3, §4, §8). It is a replicated state machine: the same offers and the same gathered frames give the same decisions.
- * Ranks of one process may share one instance; the decision is then computed once and the others check that they asked
- * about the same frames.
+ * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate
+ * and router (spec 01 §3, §4, §8). It is a replicated state machine: the same offers and the same
+ * gathered frames give the same decisions. Ranks of one process may share one instance; the
+ * decision is then computed once and the others check that they asked about the same frames.
  */
 public final class Admission {
   private final EngineConfig config;
@@ -67,7 +67,10 @@ public final class Admission {
     this.gateOpen = !config.gate().active();
   }
 
-  /** Appends a request that every rank received in the same order. Without attention DP placement wishes mean nothing. */
+  /**
+   * Appends a request that every rank received in the same order. Without attention DP placement
+   * wishes mean nothing.
+   */
   public WaitingQueue.Offer offer(Request request) {
     return queue.offer(attentionDp ? request : request.withScheduling(SchedulingParams.NONE));
   }
@@ -78,8 +81,8 @@ public final class Admission {
   }
 
   /**
-   * Decides the iteration of a board: who is admitted, on which rank, and whether anything is to be done at all. Asking
-   * again about the same board gives the same decision.
+   * Decides the iteration of a board: who is admitted, on which rank, and whether anything is to be
+   * done at all. Asking again about the same board gives the same decision.
    *
    * @throws BerthException DIVERGED if the frames aren't those that another rank asked about
    */
@@ -94,7 +97,8 @@ public final class Admission {
         (long) board.stride() * Long.BYTES,
         RankState.WORDS,
         config.ranks());
-    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01 §3.6).
+    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01
+    // §3.6).
     idle = loads.live() == 0 && queue.isEmpty();
     popped.clear();
     decisionHash = 0;
@@ -110,8 +114,8 @@ public final class Admission {
   }
 
   /**
-   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward everywhere. Asking again about the
-   * same board gives the same answer.
+   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward
+   * everywhere. Asking again about the same board gives the same answer.
    *
    * @throws BerthException DIVERGED if the frames aren't those that another rank asked about
    */
@@ -163,7 +167,8 @@ public final class Admission {
   private void pop() {
     budget = fleetCapacity - loads.routable();
     if (held) {
-      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to fetch.
+      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to
+      // fetch.
       rampCap = rampCap == 0 ? config.ranks() : Math.min(2 * rampCap, fleetCapacity);
       budget = Math.min(budget, rampCap);
     } else {

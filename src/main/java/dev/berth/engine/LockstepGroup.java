@@ -9,10 +9,11 @@ import dev.berth.request.Request;
 import dev.berth.request.WaitingQueue;
 
 /**
- * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no rule: it exchanges frames
- * and carries out effects. Time is the caller's.
+ * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no
+ * rule: it exchanges frames and carries out effects. Time is the caller's.
  *
- * <p>Ranks of one stage share an {@link Admission}: what they would all compute alike is computed once.
+ * <p>Ranks of one stage share an {@link Admission}: what they would all compute alike is computed
+ * once.
  */
 public final class LockstepGroup implements AutoCloseable {
   /** Runs forwards for {@link #step}. */
@@ -95,7 +96,10 @@ public final class LockstepGroup implements AutoCloseable {
     return admissions[0];
   }
 
-  /** Offers a request to every rank, unless it could never run. The caller keeps ids of live requests distinct. */
+  /**
+   * Offers a request to every rank, unless it could never run. The caller keeps ids of live
+   * requests distinct.
+   */
   public Outcome offer(Request request) {
     Outcome fit = engines[0].fits(request);
     if (fit instanceof Outcome.Refused) {
@@ -123,11 +127,11 @@ public final class LockstepGroup implements AutoCloseable {
   }
 
   /**
-   * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an iteration: the group can
-   * then be looked at and closed, nothing else.
+   * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an
+   * iteration: the group can then be looked at and closed, nothing else.
    *
-   * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE after a step that
-   *     threw or inside one
+   * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE
+   *     after a step that threw or inside one
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
@@ -144,7 +148,8 @@ public final class LockstepGroup implements AutoCloseable {
     pauseMicros = 0;
     launched = false;
     for (int i = 0; i < engines.length; i++) {
-      Effect effect = effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
+      Effect effect =
+          effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
       gatherBoard.put(i, ((Effect.NeedGather) effect).frame());
     }
     gatherBoard.verify(0, sequence);
@@ -174,7 +179,9 @@ public final class LockstepGroup implements AutoCloseable {
     return true;
   }
 
-  /** The time of a forward depends on all ranks, so the device hears of all before the first starts. */
+  /**
+   * The time of a forward depends on all ranks, so the device hears of all before the first starts.
+   */
   private void announceForward(Device device) {
     long most = 0;
     long total = 0;

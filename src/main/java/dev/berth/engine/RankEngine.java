@@ -13,8 +13,9 @@ import dev.berth.request.WaitReason;
 import dev.berth.route.RankState;
 
 /**
- * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md decision 1). A driver
- * carries out each {@link Effect} and answers with the {@link Event} that belongs to it. One iteration is
+ * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md
+ * decision 1). A driver carries out each {@link Effect} and answers with the {@link Event} that
+ * belongs to it. One iteration is
  *
  * <pre>
  *   NeedGather → Gathered → NeedVote → Voted → [Launch → Launched] → [Collect → Collected] → NeedGather …
@@ -63,7 +64,8 @@ public final class RankEngine implements AutoCloseable {
    *
    * @param rank 0 .. ranks - 1
    * @param stage 0 .. stages - 1
-   * @param admission the replicated decisions of this stage; may be shared with other ranks of the process
+   * @param admission the replicated decisions of this stage; may be shared with other ranks of the
+   *     process
    */
   public RankEngine(EngineConfig config, int rank, int stage, Admission admission) {
     if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
@@ -94,7 +96,8 @@ public final class RankEngine implements AutoCloseable {
   /**
    * Takes the answer to the last effect, gives the next one.
    *
-   * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if ranks or stages disagree
+   * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if
+   *     ranks or stages disagree
    */
   public Effect advance(Event event) {
     return switch (event) {
@@ -171,7 +174,10 @@ public final class RankEngine implements AutoCloseable {
         : RequestState.CONTEXT_INIT;
   }
 
-  /** Output tokens that this worker makes: a context worker makes one, whatever the request asks for. */
+  /**
+   * Output tokens that this worker makes: a context worker makes one, whatever the request asks
+   * for.
+   */
   private int outputTokens(Request request) {
     return config.role() == WorkerRole.CONTEXT ? 1 : request.maxNewTokens();
   }
@@ -263,7 +269,8 @@ public final class RankEngine implements AutoCloseable {
     }
   }
 
-  // ------------------------------------------------------------------------------ between iterations
+  // ------------------------------------------------------------------------------ between
+  // iterations
 
   /**
    * Whether a request could ever run on an empty rank of this kind.
@@ -324,7 +331,10 @@ public final class RankEngine implements AutoCloseable {
     return core.number();
   }
 
-  /** Requests in a state, padding not counted: at the gather once settled, before that as of the last settle. */
+  /**
+   * Requests in a state, padding not counted: at the gather once settled, before that as of the
+   * last settle.
+   */
   public int count(RequestState state) {
     return core.stateCount(state.ordinal());
   }

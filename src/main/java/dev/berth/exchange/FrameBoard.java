@@ -7,12 +7,12 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * One collective's frames, one per rank in rank order: {@code long[ranks][HEADER_WORDS + payloadWords]}, reused every
- * iteration. Each rank writes its own frame; when all have, {@link #verify} checks every header before anybody looks at
- * a payload.
+ * One collective's frames, one per rank in rank order: {@code long[ranks][HEADER_WORDS +
+ * payloadWords]}, reused every iteration. Each rank writes its own frame; when all have, {@link
+ * #verify} checks every header before anybody looks at a payload.
  *
- * <p>Header, 48 bytes little endian (spec 08 §9): magic u32, version u16, op u16; epoch u64; sequence u64; payload bytes
- * u32, flags u32; error code i32, zero; rolling decision hash u64.
+ * <p>Header, 48 bytes little endian (spec 08 §9): magic u32, version u16, op u16; epoch u64;
+ * sequence u64; payload bytes u32, flags u32; error code i32, zero; rolling decision hash u64.
  */
 public final class FrameBoard {
   /** The collective a frame belongs to. */
@@ -53,8 +53,7 @@ public final class FrameBoard {
    */
   public FrameBoard(Op op, int ranks, int payloadWords) {
     if (ranks < 1 || payloadWords < 0) {
-      throw new BerthException(
-          Code.ARGUMENT, "ranks " + ranks + ", payload words " + payloadWords);
+      throw new BerthException(Code.ARGUMENT, "ranks " + ranks + ", payload words " + payloadWords);
     }
     this.op = op;
     this.ranks = ranks;
@@ -147,7 +146,8 @@ public final class FrameBoard {
   /**
    * Checks every frame's header and takes the hash of the whole board.
    *
-   * @throws BerthException DIVERGED naming the first rank whose frame isn't of this collective, epoch and sequence
+   * @throws BerthException DIVERGED naming the first rank whose frame isn't of this collective,
+   *     epoch and sequence
    */
   public void verify(long epoch, long expectedSequence) {
     long first = first(op);
@@ -177,7 +177,10 @@ public final class FrameBoard {
     return sequence;
   }
 
-  /** Hash over all frames of the last verified collective: equal on all ranks that gathered the same. */
+  /**
+   * Hash over all frames of the last verified collective: equal on all ranks that gathered the
+   * same.
+   */
   public long hash() {
     return hash;
   }

@@ -20,8 +20,8 @@ import java.util.Objects;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The native rank core as Java sees it: three calls an iteration, everything else is memory that both sides map. One
- * thread at a time.
+ * The native rank core as Java sees it: three calls an iteration, everything else is memory that
+ * both sides map. One thread at a time.
  */
 public final class NativeCore implements AutoCloseable {
   /** Number of deferral reasons. */
@@ -80,7 +80,10 @@ public final class NativeCore implements AutoCloseable {
     }
   }
 
-  /** First the views end, then what they look at: a table that outlives its engine finds itself closed. */
+  /**
+   * First the views end, then what they look at: a table that outlives its engine finds itself
+   * closed.
+   */
   private static void destroy(Arena memory, MemorySegment handle) {
     memory.close();
     BerthNative.berth_core_destroy(handle);
@@ -93,7 +96,8 @@ public final class NativeCore implements AutoCloseable {
   /**
    * Creates a core.
    *
-   * @throws BerthException ARGUMENT if the native side refuses the configuration, MEMORY if it can't allocate
+   * @throws BerthException ARGUMENT if the native side refuses the configuration, MEMORY if it
+   *     can't allocate
    */
   public static NativeCore create(CoreConfig c) {
     NativeLibrary.load();
@@ -212,7 +216,8 @@ public final class NativeCore implements AutoCloseable {
   private int room(int entries) {
     if (entries >= rows - 1) {
       throw new BerthException(
-          Code.STATE, "the inbox holds " + entries + " entries already; the next schedule empties it");
+          Code.STATE,
+          "the inbox holds " + entries + " entries already; the next schedule empties it");
     }
     return entries;
   }
@@ -247,7 +252,10 @@ public final class NativeCore implements AutoCloseable {
     Status.check(status, "settle");
   }
 
-  /** Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code out}. */
+  /**
+   * Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code
+   * out}.
+   */
   public int fits(int state, int promptTokens, int maxNewTokens, long[] out) {
     enter();
     int status =
@@ -265,7 +273,8 @@ public final class NativeCore implements AutoCloseable {
     return calls;
   }
 
-  // ------------------------------------------------------------------------------ the iteration record
+  // ------------------------------------------------------------------------------ the iteration
+  // record
 
   public long number() {
     return berth_iteration.number(record());
@@ -423,7 +432,8 @@ public final class NativeCore implements AutoCloseable {
   }
 
   public int doneTokens(int index) {
-    return berth_done.generated_tokens(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
+    return berth_done.generated_tokens(
+        berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   /** {@code berth_row[rows]}, the last one the dummy's; dies with this core. */

@@ -61,7 +61,9 @@ public record Arm(
         + " loop, range [10, "
         + engine.rangeEnd()
         + ")"
-        + (engine.gate().active() ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate" : "")
+        + (engine.gate().active()
+            ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
+            : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
         + ", "
         + policies.id();

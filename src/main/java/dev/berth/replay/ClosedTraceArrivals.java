@@ -4,8 +4,8 @@ package dev.berth.replay;
 import dev.berth.request.Request;
 
 /**
- * A trace's lengths without its times: a client keeps {@code concurrency} requests in the system until all are sent. The trace
- * is repeated where more are asked for.
+ * A trace's lengths without its times: a client keeps {@code concurrency} requests in the system
+ * until all are sent. The trace is repeated where more are asked for.
  */
 public final class ClosedTraceArrivals implements Arrivals {
   private final Trace trace;

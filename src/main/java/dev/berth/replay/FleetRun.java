@@ -13,11 +13,15 @@ import dev.berth.request.RequestState;
 import java.util.Arrays;
 
 /**
- * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done or nothing can happen
- * any more. It decides nothing: it brings requests and transfers when their time has come, and lets the engines work.
+ * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done
+ * or nothing can happen any more. It decides nothing: it brings requests and transfers when their
+ * time has come, and lets the engines work.
  */
 public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
-  /** Iterations without any event after which a fleet counts as stopped: more than any pipeline is deep. */
+  /**
+   * Iterations without any event after which a fleet counts as stopped: more than any pipeline is
+   * deep.
+   */
   private static final int STILL = 256;
 
   private final EngineConfig config;
@@ -168,7 +172,10 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     return still < STILL ? Pace.GOING : Pace.STALLED;
   }
 
-  /** When the next iteration begins, virtual µs; positive infinity if the fleet waits for an arrival that nobody knows. */
+  /**
+   * When the next iteration begins, virtual µs; positive infinity if the fleet waits for an arrival
+   * that nobody knows.
+   */
   double nextAt() {
     return asleep
         ? Math.max(now, Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt()))
@@ -294,7 +301,8 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
       }
       resident += live;
       generating +=
-          (long) engine.count(RequestState.GENERATION) + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
+          (long) engine.count(RequestState.GENERATION)
+              + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
       init += engine.count(RequestState.GENERATION_INIT);
       held += Math.max(0, engine.seatsUsed() - live) + Math.max(0, engine.leasesUsed() - live);
       hashes[rank] = engine.decisionHash();

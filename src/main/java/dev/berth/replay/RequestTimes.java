@@ -80,17 +80,20 @@ public final class RequestTimes {
 
   /** Time to first token of all requests that got one, µs, ascending. */
   public double[] timeToFirstToken() {
-    return sorted((tag) -> first[tag] - arrived[tag]);
+    return sorted(tag -> first[tag] - arrived[tag]);
   }
 
-  /** Time per output token after the first, of all requests with two tokens or more, µs, ascending. */
+  /**
+   * Time per output token after the first, of all requests with two tokens or more, µs, ascending.
+   */
   public double[] timePerOutputToken() {
-    return sorted((tag) -> tokens[tag] > 1 ? (ended[tag] - first[tag]) / (tokens[tag] - 1) : Double.NaN);
+    return sorted(
+        tag -> tokens[tag] > 1 ? (ended[tag] - first[tag]) / (tokens[tag] - 1) : Double.NaN);
   }
 
   /** Time from arrival to end, µs, ascending. */
   public double[] endToEnd() {
-    return sorted((tag) -> ended[tag] - arrived[tag]);
+    return sorted(tag -> ended[tag] - arrived[tag]);
   }
 
   private double[] sorted(java.util.function.IntToDoubleFunction value) {

@@ -16,7 +16,9 @@ public interface RunObserver {
   /** After the settle. */
   default void afterStep(LockstepGroup group, double startedAtMicros) {}
 
-  /** A request ended, at a virtual time in µs that is never before that of the one reported last. */
+  /**
+   * A request ended, at a virtual time in µs that is never before that of the one reported last.
+   */
   default void ended(int tag, EndKind kind, double atMicros) {}
 
   /** A request was refused as soon as the fleet looked at it. */

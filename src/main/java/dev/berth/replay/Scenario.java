@@ -55,7 +55,8 @@ public record Scenario(
       if (!known.contains(name)) {
         throw new BerthException(
             Code.CONFIGURATION,
-            "%s: there is no arm '%s'; its arms: %s".formatted(this.name, name, String.join(", ", known)));
+            "%s: there is no arm '%s'; its arms: %s"
+                .formatted(this.name, name, String.join(", ", known)));
       }
     }
     return new Scenario(
@@ -79,8 +80,7 @@ public record Scenario(
         arms.stream()
             .filter(a -> a.name().equals(arm))
             .findFirst()
-            .orElseThrow(
-                () -> new BerthException(Code.CONFIGURATION, "there is no arm " + arm));
+            .orElseThrow(() -> new BerthException(Code.CONFIGURATION, "there is no arm " + arm));
     return Classifier.classify(
         found.engine().plan().shape(),
         OptionalInt.of(load.concurrency()),

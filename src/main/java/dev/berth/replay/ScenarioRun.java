@@ -40,8 +40,8 @@ public final class ScenarioRun {
    * Runs all arms.
    *
    * @param progress told about every arm as it goes; an interrupted arm is the last one
-   * @throws BerthException CONFIGURATION if arms that are declared different are not, or if the start-up validator
-   *     refuses an arm that doesn't override it
+   * @throws BerthException CONFIGURATION if arms that are declared different are not, or if the
+   *     start-up validator refuses an arm that doesn't override it
    */
   public static Result run(Scenario scenario, Progress progress) {
     requireDifferentArms(scenario);
@@ -93,7 +93,10 @@ public final class ScenarioRun {
     return ArmResult.of(arm, run, recorder, verdict);
   }
 
-  /** A null result must not be vacuous: arms that are declared different must be different when they run. */
+  /**
+   * A null result must not be vacuous: arms that are declared different must be different when they
+   * run.
+   */
   private static void requireDifferentArms(Scenario scenario) {
     Map<Object, String> seen = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
@@ -131,12 +134,15 @@ public final class ScenarioRun {
     for (Check declared : result.arm().mustFail().keySet()) {
       if (declared.invariant() && !mayBreak(result, declared)) {
         problems.add(
-            "arm %s declares that the invariant %s fails".formatted(result.arm().name(), declared.id()));
+            "arm %s declares that the invariant %s fails"
+                .formatted(result.arm().name(), declared.id()));
       }
     }
   }
 
-  /** A run that was stopped on purpose leaves work undone; a router without its cap passes the cap. */
+  /**
+   * A run that was stopped on purpose leaves work undone; a router without its cap passes the cap.
+   */
   private static boolean mayBreak(ArmResult result, Check invariant) {
     return switch (invariant) {
       case ACCOUNTED -> result.run().ending() != RunResult.Ending.DONE;
@@ -151,8 +157,7 @@ public final class ScenarioRun {
     ArmResult other = arm(results, comparison.other());
     return switch (comparison) {
       case Comparison.Throughput t -> {
-        double percent =
-            (other.run().tokensPerSecond() / base.run().tokensPerSecond() - 1) * 100;
+        double percent = (other.run().tokensPerSecond() / base.run().tokensPerSecond() - 1) * 100;
         yield new Comparison.Verdict(
             t,
             Math.abs(percent - t.percent()) <= t.within(),
@@ -183,8 +188,7 @@ public final class ScenarioRun {
         met,
         OptionalDouble.empty(),
         "%s and %s %s %s"
-            .formatted(
-                comparison.base(), comparison.other(), met ? "have" : "don't have", what));
+            .formatted(comparison.base(), comparison.other(), met ? "have" : "don't have", what));
   }
 
   private static ArmResult arm(Map<String, ArmResult> results, String name) {

@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.PriorityQueue;
 
 /**
- * Runs the servers of a stage side by side, each on its own virtual clock, always the one that is furthest behind. A request goes,
- * when it arrives, to the server with the fewest tokens (prompt and output) of requests that haven't ended by then, the lowest
- * number among equals.
+ * Runs the servers of a stage side by side, each on its own virtual clock, always the one that is
+ * furthest behind. A request goes, when it arrives, to the server with the fewest tokens (prompt
+ * and output) of requests that haven't ended by then, the lowest number among equals.
  */
 final class ServerPool implements AutoCloseable {
   private final ServerStage stage;
@@ -142,7 +142,11 @@ final class ServerPool implements AutoCloseable {
       double at = source instanceof TimedArrivals timed ? timed.arrivedAt(tag) : clock;
       times.arrived(tag, at);
       int server = leastQueued();
-      tokens[tag] = (int) Math.min(Integer.MAX_VALUE, stage.sequenceTokens(request.promptTokens(), request.maxNewTokens()));
+      tokens[tag] =
+          (int)
+              Math.min(
+                  Integer.MAX_VALUE,
+                  stage.sequenceTokens(request.promptTokens(), request.maxNewTokens()));
       outstanding[server] += tokens[tag];
       inboxes.get(server).add(request, at);
       paces[server] = FleetRun.Pace.GOING;

@@ -21,7 +21,10 @@ public record ServerStage(
     }
   }
 
-  /** Longest sequence that a request makes here, tokens: a context worker makes one output token only. */
+  /**
+   * Longest sequence that a request makes here, tokens: a context worker makes one output token
+   * only.
+   */
   long sequenceTokens(int promptTokens, int outputTokens) {
     return promptTokens + (long) (engine.role() == WorkerRole.CONTEXT ? 1 : outputTokens);
   }

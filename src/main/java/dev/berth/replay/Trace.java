@@ -7,8 +7,8 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * The requests of a trace in order of arrival: times and lengths, no text. Immutable. Columns of primitives in chunks, 16 bytes a
- * request.
+ * The requests of a trace in order of arrival: times and lengths, no text. Immutable. Columns of
+ * primitives in chunks, 16 bytes a request.
  */
 public final class Trace {
   /** How a trace file is written. */
@@ -34,7 +34,8 @@ public final class Trace {
    * What the trace says of shared prefixes.
    *
    * @param ids prefix blocks of all requests
-   * @param leadingHits those at the head of a request that earlier requests had, all blocks before them included
+   * @param leadingHits those at the head of a request that earlier requests had, all blocks before
+   *     them included
    * @param distinct different blocks
    */
   public record PrefixBlocks(long ids, long leadingHits, long distinct) {
@@ -58,7 +59,12 @@ public final class Trace {
   private final int requests;
   private final Totals totals;
 
-  private record Totals(long promptTokens, long outputTokens, int longestPrompt, int longestOutput, int shortestOutput) {}
+  private record Totals(
+      long promptTokens,
+      long outputTokens,
+      int longestPrompt,
+      int longestOutput,
+      int shortestOutput) {}
 
   private Trace(Builder builder, Optional<PrefixBlocks> prefixes) {
     this.name = builder.name;

@@ -4,8 +4,8 @@ package dev.berth.replay;
 import dev.berth.request.Request;
 
 /**
- * A trace's requests at the trace's times. More requests than the trace has: it is sent again and again, each time later by its
- * span and one mean gap, so that the rate stays what it was.
+ * A trace's requests at the trace's times. More requests than the trace has: it is sent again and
+ * again, each time later by its span and one mean gap, so that the rate stays what it was.
  */
 public final class TraceArrivals implements TimedArrivals {
   private final Trace trace;

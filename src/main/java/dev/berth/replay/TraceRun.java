@@ -8,8 +8,9 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * Sends a trace through a fleet: one stage of servers, or context servers and then generation servers. Contexts never wait for
- * generations, so the second stage runs when the first is over; what left the first arrives in the order of its end.
+ * Sends a trace through a fleet: one stage of servers, or context servers and then generation
+ * servers. Contexts never wait for generations, so the second stage runs when the first is over;
+ * what left the first arrives in the order of its end.
  */
 public final class TraceRun {
   private TraceRun() {}

@@ -2,8 +2,8 @@
 package dev.berth.replay;
 
 /**
- * Virtual time of a KV transfer, from the generation worker's request to the last byte: {@code base + perToken · prompt tokens}.
- * Transfers don't slow each other down.
+ * Virtual time of a KV transfer, from the generation worker's request to the last byte: {@code base
+ * + perToken · prompt tokens}. Transfers don't slow each other down.
  *
  * @param baseMicros µs a transfer, 0 to 1e12
  * @param tokenMicros µs a prompt token, 0 to 1e12

@@ -9,8 +9,9 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * Read view of a rank's live requests: one hot row of 64 bytes (all that scheduling reads) and one cold row of 64 bytes
- * each, in memory that the native core owns. Row numbers are stable from admission to teardown.
+ * Read view of a rank's live requests: one hot row of 64 bytes (all that scheduling reads) and one
+ * cold row of 64 bytes each, in memory that the native core owns. Row numbers are stable from
+ * admission to teardown.
  */
 public final class RequestTable {
   private final MemorySegment rows;

@@ -153,11 +153,19 @@ class ReplayCommandTest {
         .containsEntry("as_expected", false);
     assertThat(json.keySet())
         .containsExactly(
-            "schema", "kind", "name", "title", "notes", "as_expected", "arms", "comparisons",
+            "schema",
+            "kind",
+            "name",
+            "title",
+            "notes",
+            "as_expected",
+            "arms",
+            "comparisons",
             "problems");
     assertThat(json.toString())
         .contains("{metric=done, met=false, measured=8, expected=9, within=0}");
-    assertThat(result.out()).isEqualTo(run("replay", folder.resolve("s.yaml").toString(), "--json").out());
+    assertThat(result.out())
+        .isEqualTo(run("replay", folder.resolve("s.yaml").toString(), "--json").out());
   }
 
   // ------------------------------------------------------------------------------ traces
@@ -165,8 +173,16 @@ class ReplayCommandTest {
   @Test
   void aTraceGoesThroughContextAndGenerationServers() throws IOException {
     Result result =
-        run("replay", "--config", file("c.yaml", DISAGGREGATED), "--trace", "azure-conv",
-            "--requests", "500", "--speedup", "20");
+        run(
+            "replay",
+            "--config",
+            file("c.yaml", DISAGGREGATED),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "500",
+            "--speedup",
+            "20");
     assertThat(result.err()).isEmpty();
     assertThat(result.exit()).isZero();
     assertThat(result.out())
@@ -184,8 +200,20 @@ class ReplayCommandTest {
   void aTraceAsJsonHasTheSameNumbersEveryTime() throws IOException {
     String config = file("c.yaml", DISAGGREGATED);
     String[] args = {
-      "replay", "--config", config, "--trace", "mooncake-1000", "--requests", "1200", "--json",
-      "--kv-pages", "3000", "--cost", "1,0.1,500", "--transfer", "10,0.1"
+      "replay",
+      "--config",
+      config,
+      "--trace",
+      "mooncake-1000",
+      "--requests",
+      "1200",
+      "--json",
+      "--kv-pages",
+      "3000",
+      "--cost",
+      "1,0.1,500",
+      "--transfer",
+      "10,0.1"
     };
     Map<String, Object> first = json(run(args).out());
     Map<String, Object> second = json(run(args).out());
@@ -205,8 +233,19 @@ class ReplayCommandTest {
   @CsvSource({"ctx, context, 1", "gen, generation, 1", "all, context, 2"})
   void workersTakePartAsAsked(String worker, String role, int stages) throws IOException {
     Result result =
-        run("replay", "--config", file("c.yaml", DISAGGREGATED), "--trace", "azure-conv",
-            "--requests", "50", "--worker", worker, "--servers", "2", "--json");
+        run(
+            "replay",
+            "--config",
+            file("c.yaml", DISAGGREGATED),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "50",
+            "--worker",
+            worker,
+            "--servers",
+            "2",
+            "--json");
     assertThat(result.exit()).isZero();
     List<?> found = list(result, "stages");
     assertThat(found).hasSize(stages);
@@ -216,9 +255,20 @@ class ReplayCommandTest {
   @Test
   void closedArrivalsKeepTheirConcurrency() throws IOException {
     Result result =
-        run("replay", "--config", file("c.yaml", DISAGGREGATED), "--trace", "azure-conv",
-            "--requests", "60", "--arrivals", "closed", "--concurrency", "7",
-            "--servers", "ctx=1,gen=1");
+        run(
+            "replay",
+            "--config",
+            file("c.yaml", DISAGGREGATED),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "60",
+            "--arrivals",
+            "closed",
+            "--concurrency",
+            "7",
+            "--servers",
+            "ctx=1,gen=1");
     assertThat(result.exit()).isZero();
     assertThat(result.out()).contains("arrivals: closed, 7 in the system");
   }
@@ -226,12 +276,26 @@ class ReplayCommandTest {
   @Test
   void memoryIsTurnedIntoPages() throws IOException {
     Result result =
-        run("replay", "--config", file("c.yaml", DISAGGREGATED.replace("max_batch_size: 4",
-                "max_batch_size: 4\n    max_seq_len: 20000\n    kv_cache_config: {free_gpu_memory_fraction: 0.8}")
-            .replace("max_batch_size: 32",
-                "max_batch_size: 32\n    max_seq_len: 20000\n    kv_cache_config: {free_gpu_memory_fraction: 0.8}")),
-            "--trace", "azure-conv", "--requests", "50", "--free-memory", "20GiB",
-            "--model", "layers=61,latent=576,dtype=fp8");
+        run(
+            "replay",
+            "--config",
+            file(
+                "c.yaml",
+                DISAGGREGATED
+                    .replace(
+                        "max_batch_size: 4",
+                        "max_batch_size: 4\n    max_seq_len: 20000\n    kv_cache_config: {free_gpu_memory_fraction: 0.8}")
+                    .replace(
+                        "max_batch_size: 32",
+                        "max_batch_size: 32\n    max_seq_len: 20000\n    kv_cache_config: {free_gpu_memory_fraction: 0.8}")),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "50",
+            "--free-memory",
+            "20GiB",
+            "--model",
+            "layers=61,latent=576,dtype=fp8");
     assertThat(result.err()).isEmpty();
     assertThat(result.exit()).isZero();
     // 20 GiB · 0.8 / (61 · 576 B · 32 tokens) = 15,279 pages
@@ -312,8 +376,17 @@ class ReplayCommandTest {
     collect(json(run("replay", file("s.yaml", TINY.formatted(9, "1000")), "--json").out()), keys);
     collect(
         json(
-            run("replay", "--config", file("c.yaml", DISAGGREGATED), "--trace", "mooncake-1000",
-                    "--requests", "50", "--kv-pages", "300", "--json")
+            run(
+                    "replay",
+                    "--config",
+                    file("c.yaml", DISAGGREGATED),
+                    "--trace",
+                    "mooncake-1000",
+                    "--requests",
+                    "50",
+                    "--kv-pages",
+                    "300",
+                    "--json")
                 .out()),
         keys);
     String text = TestFiles.text("docs/json.md");
@@ -324,13 +397,12 @@ class ReplayCommandTest {
   /** Keys that are names of figures or values are described where they come from. */
   private static void collect(Object value, Collection<String> keys) {
     if (value instanceof Map<?, ?> map) {
-      map.forEach(
-          (key, inner) -> {
-            keys.add(String.valueOf(key));
-            if (!List.of("histograms", "numbers", "deferrals").contains(key)) {
-              collect(inner, keys);
-            }
-          });
+      map.forEach((key, inner) -> {
+        keys.add(String.valueOf(key));
+        if (!List.of("histograms", "numbers", "deferrals").contains(key)) {
+          collect(inner, keys);
+        }
+      });
     } else if (value instanceof List<?> list) {
       list.forEach(item -> collect(item, keys));
     }

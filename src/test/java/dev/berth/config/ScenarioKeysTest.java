@@ -44,8 +44,10 @@ class ScenarioKeysTest {
   @Test
   void everyFigureAndEveryCheckIsDescribed() {
     String page = page();
-    assertThat(ArmResult.HISTOGRAMS).allSatisfy(name -> assertThat(page).contains("`" + name + "`"));
+    assertThat(ArmResult.HISTOGRAMS)
+        .allSatisfy(name -> assertThat(page).contains("`" + name + "`"));
     assertThat(ArmResult.NUMBERS).allSatisfy(name -> assertThat(page).contains("`" + name + "`"));
-    assertThat(Check.values()).allSatisfy(check -> assertThat(page).contains("`" + check.id() + "`"));
+    assertThat(Check.values())
+        .allSatisfy(check -> assertThat(page).contains("`" + check.id() + "`"));
   }
 }

@@ -146,7 +146,8 @@ class TraceReaderTest {
         Arguments.of("\u0000\u0001\u0002", "t:1: found '???'; a trace begins with"),
         Arguments.of(ROW, "t:1: found '2023-11-16 18:15:46.6805900,374,44'; a trace begins"),
         Arguments.of(HEADER + ROW + "2023-11-16 18:15", "t:3: ContextTokens: the line has 1 of 3"),
-        Arguments.of(HEADER + ROW + "2023-11-16 18:15:47.0,3", "t:3: GeneratedTokens: the line has 2"),
+        Arguments.of(
+            HEADER + ROW + "2023-11-16 18:15:47.0,3", "t:3: GeneratedTokens: the line has 2"),
         Arguments.of(HEADER + "2023-11-16 18:15:46.68,3,4,5", "t:2: the line has 4 of 3 fields"),
         Arguments.of(HEADER + "2023-11-16 18:15:46.68,374,", "t:2: GeneratedTokens: found ''"),
         Arguments.of(HEADER + "2023-11-16 18:15:46.68,0,4", "t:2: ContextTokens: found '0'"),
@@ -161,7 +162,8 @@ class TraceReaderTest {
         Arguments.of(
             HEADER + "2023-11-16 18:15:46.68,9,2147483647",
             "t:2: GeneratedTokens: found 2147483647, with the prompt of 9"),
-        Arguments.of(HEADER + "yesterday,3,4", "t:2: TIMESTAMP: found 'yesterday'; allowed: a time"),
+        Arguments.of(
+            HEADER + "yesterday,3,4", "t:2: TIMESTAMP: found 'yesterday'; allowed: a time"),
         Arguments.of(HEADER + ",3,4", "t:2: TIMESTAMP: found ''"),
         Arguments.of(HEADER + "2023-11-31 18:15:46,3,4", "t:2: TIMESTAMP: found '2023-11-31"),
         Arguments.of(HEADER + "2023-11-16 24:15:46,3,4", "t:2: TIMESTAMP: found"),
@@ -179,9 +181,9 @@ class TraceReaderTest {
         Arguments.of(MOONCAKE.strip() + " {}", "t:1: has more behind its JSON object"),
         Arguments.of("{}", "t:1: timestamp: is missing"),
         Arguments.of(
-            "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 7}", "t:1: hash_ids: is missing"),
-        Arguments.of(
-            "{\"timestamp\": 0, \"timestamp\": 0}", "t:1: timestamp: stands twice"),
+            "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 7}",
+            "t:1: hash_ids: is missing"),
+        Arguments.of("{\"timestamp\": 0, \"timestamp\": 0}", "t:1: timestamp: stands twice"),
         Arguments.of(mooncake("\"soon\"", "513", "7", "[0, 1]"), "t:1: timestamp: found 'soon'"),
         Arguments.of(mooncake("-1", "513", "7", "[0, 1]"), "t:1: timestamp: found '-1'"),
         Arguments.of(mooncake("1e99", "513", "7", "[0, 1]"), "t:1: timestamp: found '1e99'"),
@@ -193,7 +195,8 @@ class TraceReaderTest {
             mooncake("0", "4294967296", "7", "[0]"), "t:1: input_length: found '4294967296'"),
         Arguments.of(mooncake("0", "513", "-7", "[0, 1]"), "t:1: output_length: found '-7'"),
         Arguments.of(
-            mooncake("0", "513", "2147483647", "[0, 1]"), "t:1: output_length: found 2147483647, with"),
+            mooncake("0", "513", "2147483647", "[0, 1]"),
+            "t:1: output_length: found 2147483647, with"),
         Arguments.of(
             mooncake("0", "513", "7", "[0]"),
             "t:1: hash_ids: found 1 ids; a prompt of 513 tokens has 2 blocks of 512"),
@@ -292,14 +295,13 @@ class TraceReaderTest {
   @Test
   void aMillionRequestsTakeLessThanThirtyMegabytes() {
     long bytes =
-        AllocatedBytes.by(
-            () -> {
-              try {
-                assertThat(TraceReader.read("t", new Million()).requests()).isEqualTo(1_000_000);
-              } catch (IOException e) {
-                throw new AssertionError(e);
-              }
-            });
+        AllocatedBytes.by(() -> {
+          try {
+            assertThat(TraceReader.read("t", new Million()).requests()).isEqualTo(1_000_000);
+          } catch (IOException e) {
+            throw new AssertionError(e);
+          }
+        });
     assertThat(bytes).isLessThan(30_000_000);
   }
 }

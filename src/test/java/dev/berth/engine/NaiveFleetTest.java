@@ -27,11 +27,14 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * Whole fleets against a slow model, iteration by iteration, on random configurations, loads, early ends, cancels and
- * transfers. {@code -Dberth.seed=} replays a run.
+ * Whole fleets against a slow model, iteration by iteration, on random configurations, loads, early
+ * ends, cancels and transfers. {@code -Dberth.seed=} replays a run.
  */
 class NaiveFleetTest {
-  /** Upstream's V1 range: retirees are scheduled again, and a fleet that drains can stand still for ever. */
+  /**
+   * Upstream's V1 range: retirees are scheduled again, and a fleet that drains can stand still for
+   * ever.
+   */
   private static final int BROKEN_RANGE_END = 20;
 
   private static final long SEED = Long.getLong("berth.seed", 20261130);
@@ -124,8 +127,7 @@ class NaiveFleetTest {
       if (role == WorkerRole.GENERATION || oneIn(6)) {
         shape.transferBackend("NIXL");
       }
-      SeatPlan plan =
-          SeatPlan.of(shape.build(), SeatPolicy.values()[random.nextInt(2)]).orThrow();
+      SeatPlan plan = SeatPlan.of(shape.build(), SeatPolicy.values()[random.nextInt(2)]).orThrow();
       var whatIf = WhatIf.builder();
       if (oneIn(3)) {
         whatIf.with(WhatIf.Switch.CHARGE_RETIRING);
@@ -153,8 +155,7 @@ class NaiveFleetTest {
           Chunking.values()[random.nextInt(2)],
           oneIn(2) ? -1 : between(4, 60),
           role == WorkerRole.GENERATION && oneIn(3)
-              ? new FillGate(
-                  oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
+              ? new FillGate(oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
               : FillGate.NONE,
           RetiringTokens.values()[random.nextInt(2)],
           oneIn(8) ? RankCap.OFF : RankCap.HARD,

@@ -34,7 +34,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** The rules of one rank and of a few, each in the smallest fleet that shows it. */
 class RankEngineTest {
-  // ------------------------------------------------------------------------------ helpers: they translate only
+  // ------------------------------------------------------------------------------ helpers: they
+  // translate only
 
   private static List<Integer> perRank(LockstepGroup group, ToIntFunction<RankEngine> value) {
     return IntStream.range(0, group.config().ranks())
@@ -96,10 +97,10 @@ class RankEngineTest {
     }
   }
 
-  private static void refused(Code code, org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
+  private static void refused(
+      Code code, org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
     assertThatThrownBy(call)
-        .isInstanceOfSatisfying(
-            BerthException.class, e -> assertThat(e.code()).isEqualTo(code));
+        .isInstanceOfSatisfying(BerthException.class, e -> assertThat(e.code()).isEqualTo(code));
   }
 
   /** A device that ends every sequence with its first token. */
@@ -118,7 +119,8 @@ class RankEngineTest {
   class Counts {
     @Test
     void retiringRequestsAreResidentButNotRoutable() {
-      try (var group = new LockstepGroup(TestConfig.overlap(1, 2).role(WorkerRole.CONTEXT).build())) {
+      try (var group =
+          new LockstepGroup(TestConfig.overlap(1, 2).role(WorkerRole.CONTEXT).build())) {
         offer(group, 0, 2, 8, 1);
         step(group);
         RankEngine engine = group.engine(0);
@@ -169,7 +171,8 @@ class RankEngineTest {
     /** Spec 06 BC-04 b. */
     @Test
     void idleIsDecidedFromLiveTotals() {
-      try (var group = new LockstepGroup(TestConfig.overlap(4, 2).role(WorkerRole.CONTEXT).build())) {
+      try (var group =
+          new LockstepGroup(TestConfig.overlap(4, 2).role(WorkerRole.CONTEXT).build())) {
         offer(group, 0, 1, 8, 1);
         step(group);
         assertThat(group.engine(0).routable()).isZero();
@@ -183,14 +186,18 @@ class RankEngineTest {
       }
     }
 
-    /** Spec 06 BC-04 a: requests whose KV is on the way need no dummy of a fleet that has nothing else to do. */
+    /**
+     * Spec 06 BC-04 a: requests whose KV is on the way need no dummy of a fleet that has nothing
+     * else to do.
+     */
     @Test
     void aFleetThatOnlyWaitsForKvIsNotIdleAndPadsNoForwardAlone() {
       try (var group =
           new LockstepGroup(TestConfig.overlap(2, 2).role(WorkerRole.GENERATION).build())) {
         offer(group, 0, 2, 8, 4);
         step(group);
-        assertThat(perRank(group, e -> e.count(RequestState.GENERATION_TRANSFER))).containsExactly(1, 1);
+        assertThat(perRank(group, e -> e.count(RequestState.GENERATION_TRANSFER)))
+            .containsExactly(1, 1);
         assertThat(seats(group)).containsOnly(0);
         assertThat(perRank(group, RankEngine::leasesUsed)).containsOnly(1);
         step(group);
@@ -200,7 +207,8 @@ class RankEngineTest {
     }
   }
 
-  // ------------------------------------------------------------------------------ padding and the vote
+  // ------------------------------------------------------------------------------ padding and the
+  // vote
 
   @Nested
   class Vote {
@@ -244,7 +252,10 @@ class RankEngineTest {
       }
     }
 
-    /** The dummy is no work of its own: rank 1 settles what it launched before, although its batch isn't empty. */
+    /**
+     * The dummy is no work of its own: rank 1 settles what it launched before, although its batch
+     * isn't empty.
+     */
     @Test
     void aDummyOnlyBatchGoesBackWithTheVeto() {
       var config =
@@ -348,7 +359,8 @@ class RankEngineTest {
         offer(group, 0, requests, 8, 1);
         List<Integer> all = toTheEnd(group, i -> group.engine(0).batch());
         allIsBack(group);
-        return all.subList(0, all.lastIndexOf(all.stream().max(Integer::compare).orElseThrow()) + 1);
+        return all.subList(
+            0, all.lastIndexOf(all.stream().max(Integer::compare).orElseThrow()) + 1);
       }
     }
 
@@ -432,7 +444,10 @@ class RankEngineTest {
       }
     }
 
-    /** Spec 06 BC-05 in this engine: the dummy has its own lease and no pages, so a full rank is padded all the same. */
+    /**
+     * Spec 06 BC-05 in this engine: the dummy has its own lease and no pages, so a full rank is
+     * padded all the same.
+     */
     @Test
     void aRankWithoutPagesOrLeasesIsPaddedAndItsPeersGoOn() {
       var config = TestConfig.nonOverlap(2, 2).pages(4).tokensPerBlock(4);
@@ -501,7 +516,8 @@ class RankEngineTest {
     @Test
     void aStepThatHoldsNoGenerationIsAConfigurationError() {
       refused(
-          Code.CONFIGURATION, () -> TestConfig.overlap(2, 64).draftTokens(3).maxNumTokens(3).build());
+          Code.CONFIGURATION,
+          () -> TestConfig.overlap(2, 64).draftTokens(3).maxNumTokens(3).build());
     }
 
     /** Spec 06 BC-74. */
@@ -517,7 +533,8 @@ class RankEngineTest {
     }
   }
 
-  // ------------------------------------------------------------------------------ requests that end otherwise
+  // ------------------------------------------------------------------------------ requests that
+  // end otherwise
 
   @Nested
   class Ends {
@@ -685,7 +702,10 @@ class RankEngineTest {
       }
     }
 
-    /** The part of spec 06 BC-26 that admission decides: what costs more than the whole fleet would block the queue. */
+    /**
+     * The part of spec 06 BC-26 that admission decides: what costs more than the whole fleet would
+     * block the queue.
+     */
     @ParameterizedTest
     @ValueSource(ints = {4, Request.MAX_CHILDREN})
     void aRequestWithMoreSequencesThanTheFleetHoldsIsRefused(int children) {
@@ -817,8 +837,7 @@ class RankEngineTest {
         steps(group, 3);
         assertThat(group.admission().fetched()).isEqualTo(5);
         assertThat(group.admission().gateOpen()).as("one is in transfer").isFalse();
-        int rank =
-            perRank(group, e -> e.count(RequestState.GENERATION_TRANSFER)).indexOf(1);
+        int rank = perRank(group, e -> e.count(RequestState.GENERATION_TRANSFER)).indexOf(1);
         land(group, rank, 4);
         steps(group, 2);
         assertThat(group.admission().gateOpen()).isTrue();
@@ -890,7 +909,10 @@ class RankEngineTest {
       return new Event.Voted(board(Op.VOTE, Payload.VOTE_WORDS, frame, sequence));
     }
 
-    /** Every event in every phase: the one that belongs there is taken, all others are refused and change nothing. */
+    /**
+     * Every event in every phase: the one that belongs there is taken, all others are refused and
+     * change nothing.
+     */
     @Test
     void anEventThatAnswersNothingIsRefused() {
       var admission = new Admission(config, 0);
@@ -934,12 +956,17 @@ class RankEngineTest {
         long[] frame = ((Effect.NeedGather) engine.start()).frame();
         refused(
             Code.ARGUMENT,
-            () -> engine.advance(new Event.Gathered(new FrameBoard(Op.VOTE, 1, Payload.GATHER_WORDS))));
+            () ->
+                engine.advance(
+                    new Event.Gathered(new FrameBoard(Op.VOTE, 1, Payload.GATHER_WORDS))));
         refused(
             Code.ARGUMENT,
-            () -> engine.advance(new Event.Gathered(new FrameBoard(Op.GATHER, 2, Payload.GATHER_WORDS))));
+            () ->
+                engine.advance(
+                    new Event.Gathered(new FrameBoard(Op.GATHER, 2, Payload.GATHER_WORDS))));
         refused(
-            Code.ARGUMENT, () -> engine.advance(new Event.Gathered(new FrameBoard(Op.GATHER, 1, 3))));
+            Code.ARGUMENT,
+            () -> engine.advance(new Event.Gathered(new FrameBoard(Op.GATHER, 1, 3))));
         var unverified = new FrameBoard(Op.GATHER, 1, Payload.GATHER_WORDS);
         unverified.put(0, frame);
         refused(Code.DIVERGED, () -> engine.advance(new Event.Gathered(unverified)));
@@ -992,7 +1019,10 @@ class RankEngineTest {
       }
     }
 
-    /** The first rank's decision fails on a frame; the second must not take the decision before it for this one. */
+    /**
+     * The first rank's decision fails on a frame; the second must not take the decision before it
+     * for this one.
+     */
     @Test
     void aFailedDecisionIsNone() {
       var two = TestConfig.overlap(2, 2).build();

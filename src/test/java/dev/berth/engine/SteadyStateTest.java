@@ -25,8 +25,7 @@ class SteadyStateTest {
     if (stages == 1) {
       shape.with(Trait.OVERLAP);
     }
-    SeatPlan plan =
-        ((PlanOutcome.Planned) SeatPlan.of(shape.build(), SeatPolicy.UNIFIED)).plan();
+    SeatPlan plan = ((PlanOutcome.Planned) SeatPlan.of(shape.build(), SeatPolicy.UNIFIED)).plan();
     var group = new LockstepGroup(EngineConfig.of(plan, WorkerRole.AGGREGATED));
     for (int id = 0; id < ranks * stages * batch; id++) {
       assertThat(group.offer(Request.of(id, 1 + id % 8, 1 << 20))).isEqualTo(Outcome.QUEUED);
@@ -34,7 +33,9 @@ class SteadyStateTest {
     return group;
   }
 
-  /** Prompts are done, and the JIT has seen the loop often enough to leave out what only it needs. */
+  /**
+   * Prompts are done, and the JIT has seen the loop often enough to leave out what only it needs.
+   */
   private static void settleDown(LockstepGroup group) {
     for (int i = 0; i < 20_000; i++) {
       group.step(LockstepGroup.NO_DEVICE);
@@ -48,12 +49,11 @@ class SteadyStateTest {
       settleDown(group);
       assertThat(group.engine(0).batch()).isPositive();
       long bytes =
-          AllocatedBytes.by(
-              () -> {
-                for (int i = 0; i < ITERATIONS; i++) {
-                  group.step(LockstepGroup.NO_DEVICE);
-                }
-              });
+          AllocatedBytes.by(() -> {
+            for (int i = 0; i < ITERATIONS; i++) {
+              group.step(LockstepGroup.NO_DEVICE);
+            }
+          });
       assertThat(bytes).isLessThan(ITERATIONS);
     }
   }
@@ -78,8 +78,7 @@ class SteadyStateTest {
   void noIterationTakesMoreThanThreeDowncalls() {
     var shape =
         WorkerShape.builder(2).ranks(2).maxNumTokens(64).with(Trait.ATTENTION_DP, Trait.OVERLAP);
-    SeatPlan plan =
-        ((PlanOutcome.Planned) SeatPlan.of(shape.build(), SeatPolicy.UNIFIED)).plan();
+    SeatPlan plan = ((PlanOutcome.Planned) SeatPlan.of(shape.build(), SeatPolicy.UNIFIED)).plan();
     try (var group = new LockstepGroup(EngineConfig.of(plan, WorkerRole.AGGREGATED))) {
       for (int id = 0; id < 40; id++) {
         group.offer(Request.of(id, 1 + 7 * id % 50, 1 + id % 5));

@@ -35,9 +35,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * A request's whole way: prompt, queue, rank, seat and lease, pages, batch, a real (small) transformer, token. The fleet's
- * tokens must be those of each prompt run alone. Pages are a counter as yet: page p of a lease is storage
- * {@code [lease][p]}.
+ * A request's whole way: prompt, queue, rank, seat and lease, pages, batch, a real (small)
+ * transformer, token. The fleet's tokens must be those of each prompt run alone. Pages are a
+ * counter as yet: page p of a lease is storage {@code [lease][p]}.
  */
 class JourneyTest {
   private static final long SEED = Long.getLong("berth.seed", 20261130);
@@ -116,12 +116,14 @@ class JourneyTest {
       int ranks = between(2, 4);
       int batch = between(2, 4);
       config = fleet.config(ranks, batch, random.nextBoolean() ? -1 : between(12, 40));
-      device =
-          new TinyDevice(MODEL, config, prompts, LONGEST_PROMPT + LONGEST_OUTPUT);
+      device = new TinyDevice(MODEL, config, prompts, LONGEST_PROMPT + LONGEST_OUTPUT);
       for (long id = 0; id < 30; id++) {
         prompts.put(
             id,
-            random.ints(between(1, LONGEST_PROMPT), 0, TinyTransformer.VOCABULARY).boxed().toList());
+            random
+                .ints(between(1, LONGEST_PROMPT), 0, TinyTransformer.VOCABULARY)
+                .boxed()
+                .toList());
         requests.add(
             Request.of(id, prompts.get(id).size(), between(1, LONGEST_OUTPUT)).withTag(id));
       }
@@ -157,14 +159,19 @@ class JourneyTest {
       return this;
     }
 
-    /** A request that left has as many tokens as the engine says; what was launched past its end is dropped. */
+    /**
+     * A request that left has as many tokens as the engine says; what was launched past its end is
+     * dropped.
+     */
     private void deliver(RankEngine engine) {
       for (int i = 0; i < engine.ended(); i++) {
         assertThat(engine.endedKind(i)).isEqualTo(EndKind.FINISHED);
         long id = engine.endedId(i);
         assertThat(engine.endedTag(i)).isEqualTo(id);
         List<Integer> all = Objects.requireNonNull(device.delivered.getFirst().get(id));
-        assertThat(outputs.put(id, all.subList(0, engine.endedTokens(i)))).as("ended once").isNull();
+        assertThat(outputs.put(id, all.subList(0, engine.endedTokens(i))))
+            .as("ended once")
+            .isNull();
         dropped += all.size() - engine.endedTokens(i);
       }
     }
@@ -187,8 +194,9 @@ class JourneyTest {
 
     Map<Long, List<Integer>> alone() {
       var alone = new HashMap<Long, List<Integer>>();
-      requests.forEach(
-          r -> alone.put(r.id(), MODEL.decode(Objects.requireNonNull(prompts.get(r.id())), r.maxNewTokens())));
+      requests.forEach(r ->
+          alone.put(
+              r.id(), MODEL.decode(Objects.requireNonNull(prompts.get(r.id())), r.maxNewTokens())));
       return alone;
     }
   }
@@ -205,11 +213,15 @@ class JourneyTest {
       var journey = new Journey(fleet, SEED + i).run(NONE);
       assertThat(journey.outputs).as("seed %d", SEED + i).isEqualTo(journey.alone());
       for (Map<Long, List<Integer>> stage : journey.device.delivered) {
-        assertThat(stage).as("every stage sees the same").isEqualTo(journey.device.delivered.getFirst());
+        assertThat(stage)
+            .as("every stage sees the same")
+            .isEqualTo(journey.device.delivered.getFirst());
         assertThat(stage.keySet()).as("padding makes no token").isEqualTo(journey.prompts.keySet());
       }
       for (Request request : journey.requests) {
-        boolean ended = Objects.requireNonNull(journey.outputs.get(request.id())).size() < request.maxNewTokens();
+        boolean ended =
+            Objects.requireNonNull(journey.outputs.get(request.id())).size()
+                < request.maxNewTokens();
         stopped += ended ? 1 : 0;
         full += ended ? 0 : 1;
       }

@@ -16,12 +16,16 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Runs the {@link TinyTransformer} for the ranks and stages of a fleet. Nothing here is keyed by a request: keys and values
- * lie in the row of a lease, page after page; sampler state and the last token lie in the row of a seat, on the device, so
- * that a generation can be launched before the host has seen the token before it. A stage holds its share of the layers.
+ * Runs the {@link TinyTransformer} for the ranks and stages of a fleet. Nothing here is keyed by a
+ * request: keys and values lie in the row of a lease, page after page; sampler state and the last
+ * token lie in the row of a seat, on the device, so that a generation can be launched before the
+ * host has seen the token before it. A stage holds its share of the layers.
  */
 final class TinyDevice implements LockstepGroup.Device {
-  /** Keys and values of one rank's share of layers: {@code [lease][page][layer][slot in page][width]}. */
+  /**
+   * Keys and values of one rank's share of layers: {@code [lease][page][layer][slot in
+   * page][width]}.
+   */
   private static final class KvRows {
     final double[][][][][] keys;
     final double[][][][][] values;
@@ -59,8 +63,10 @@ final class TinyDevice implements LockstepGroup.Device {
   private final int stages;
   private final KvRows[][] kv; // [stage][rank]
   private final TinyTransformer.SamplerRow[][] samplers; // [rank][seat]
-  private final Map<Integer, List<double[][]>> between = new HashMap<>(); // by rank: what a stage hands to the next
-  private final Map<String, int[]> sampled = new HashMap<>(); // by rank and batch slot: a token a batch position
+  private final Map<Integer, List<double[][]>> between =
+      new HashMap<>(); // by rank: what a stage hands to the next
+  private final Map<String, int[]> sampled =
+      new HashMap<>(); // by rank and batch slot: a token a batch position
 
   /** Tokens delivered on each stage, by request. */
   final List<Map<Long, List<Integer>>> delivered = new ArrayList<>();
@@ -117,13 +123,17 @@ final class TinyDevice implements LockstepGroup.Device {
           engine.stage() > 0
               ? Objects.requireNonNull(between.get(engine.rank())).get(position)[t]
               : model.embed(input(batch, position, first + t, table.id(row), sampler), first + t);
-      for (int layer = engine.stage() * perStage; layer < (engine.stage() + 1) * perStage; layer++) {
+      for (int layer = engine.stage() * perStage;
+          layer < (engine.stage() + 1) * perStage;
+          layer++) {
         x[t] = model.layer(layer, x[t], first + t, cache);
       }
     }
     if (batch.kind(position) != Batch.Kind.DUMMY) {
       int lastPage = (first + count - 1) / engineTokensPerPage(engine);
-      assertThat(lastPage).as("a position behind the pages of its row").isLessThan(table.pages(row));
+      assertThat(lastPage)
+          .as("a position behind the pages of its row")
+          .isLessThan(table.pages(row));
     }
     if (engine.stage() == stages - 1 && batch.makesToken(position)) {
       tokens[position] = model.sample(x[count - 1], sampler);

@@ -8,9 +8,10 @@ import java.util.random.RandomGenerator;
 import java.util.random.RandomGeneratorFactory;
 
 /**
- * A small decoder with fixed weights: embedding, layers of causal attention over cached keys and values with a
- * feed-forward behind, logits, and a greedy sampler that dislikes what it said before. Doubles in a fixed order, so equal
- * inputs give equal tokens. Where keys, values and sampler state live is the caller's business.
+ * A small decoder with fixed weights: embedding, layers of causal attention over cached keys and
+ * values with a feed-forward behind, logits, and a greedy sampler that dislikes what it said
+ * before. Doubles in a fixed order, so equal inputs give equal tokens. Where keys, values and
+ * sampler state live is the caller's business.
  */
 final class TinyTransformer {
   static final int WIDTH = 16;
@@ -42,7 +43,13 @@ final class TinyTransformer {
     }
   }
 
-  private record Layer(double[][] query, double[][] key, double[][] value, double[][] out, double[][] up, double[][] down) {}
+  private record Layer(
+      double[][] query,
+      double[][] key,
+      double[][] value,
+      double[][] out,
+      double[][] up,
+      double[][] down) {}
 
   private final double[][] embedding;
   private final List<Layer> layers = new ArrayList<>();
@@ -132,7 +139,9 @@ final class TinyTransformer {
     return best;
   }
 
-  /** Output of a prompt run alone, one token after the other, with nothing of an engine around it. */
+  /**
+   * Output of a prompt run alone, one token after the other, with nothing of an engine around it.
+   */
   List<Integer> decode(List<Integer> prompt, int maxNewTokens) {
     int length = prompt.size() + maxNewTokens;
     double[][][] keys = new double[LAYERS][length][WIDTH];

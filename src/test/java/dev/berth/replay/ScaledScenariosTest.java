@@ -26,8 +26,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Shipped scenarios under another name, with other ranks, batches and request counts, against the slow model: nothing may
- * depend on the published numbers.
+ * Shipped scenarios under another name, with other ranks, batches and request counts, against the
+ * slow model: nothing may depend on the published numbers.
  */
 class ScaledScenariosTest {
   private static final long SEED = Long.getLong("berth.seed", 20261130);
@@ -70,7 +70,9 @@ class ScaledScenariosTest {
     var told = new Told(scaled, run.iterations());
     String as = "%s, -Dberth.seed=%d, %s".formatted(name, seed, scaled.arm.describe());
     assertThat(run.totals().refused()).as(as).isZero();
-    assertThat(counts(recorder.assignedVectors)).as(as).isEqualTo(NaiveFleet.histogram(told.assigned));
+    assertThat(counts(recorder.assignedVectors))
+        .as(as)
+        .isEqualTo(NaiveFleet.histogram(told.assigned));
     assertThat(counts(recorder.batches)).as(as).isEqualTo(NaiveFleet.histogram(told.batches));
     assertThat(counts(recorder.gates)).as(as).isEqualTo(NaiveFleet.histogram(told.gates));
     assertThat(told.done).as(as).isEqualTo(run.done());
@@ -82,7 +84,9 @@ class ScaledScenariosTest {
     }
     if (run.ending() == RunResult.Ending.DONE) {
       assertThat(counts(recorder.states)).as(as).isEqualTo(NaiveFleet.histogram(told.states));
-      assertThat(counts(recorder.tokenVectors)).as(as).isEqualTo(NaiveFleet.histogram(told.tokensIn));
+      assertThat(counts(recorder.tokenVectors))
+          .as(as)
+          .isEqualTo(NaiveFleet.histogram(told.tokensIn));
       assertThat(told.done).as(as).isEqualTo(scaled.load.requests());
     }
     assertThat(run.gateOpen()).as(as).isEqualTo(told.gateOpen);
@@ -162,7 +166,10 @@ class ScaledScenariosTest {
     }
   }
 
-  /** What the model tells of a closed-loop load whose transfers take no time, over a number of iterations. */
+  /**
+   * What the model tells of a closed-loop load whose transfers take no time, over a number of
+   * iterations.
+   */
   private static final class Told {
     final List<String> assigned = new ArrayList<>();
     final List<String> batches = new ArrayList<>();
@@ -194,8 +201,9 @@ class ScaledScenariosTest {
         for (int i = 0; i < room; i++) {
           model.offer(requests.get(sent++));
         }
-        model.inTransfer().forEach(
-            id -> model.transferOver(id, RequestState.GENERATION_TRANSFER_COMPLETE));
+        model
+            .inTransfer()
+            .forEach(id -> model.transferOver(id, RequestState.GENERATION_TRANSFER_COMPLETE));
         if (ran == iterations && !model.present().isEmpty()) {
           break; // the run was given up here
         }

@@ -48,8 +48,7 @@ class ShippedScenariosTest {
   static Stream<String> namesWithBrokenArms() {
     return names().stream()
         .filter(
-            n ->
-                ShippedScenarios.load(n).arms().stream().anyMatch(a -> !a.mustFail().isEmpty()));
+            n -> ShippedScenarios.load(n).arms().stream().anyMatch(a -> !a.mustFail().isEmpty()));
   }
 
   @ParameterizedTest
@@ -129,9 +128,13 @@ class ShippedScenariosTest {
     assertThat(run.detail()).contains("count gate is closed", "255 generating, 1 short of 256");
   }
 
-  // ------------------------------------------------------------------------------ how arms are judged
+  // ------------------------------------------------------------------------------ how arms are
+  // judged
 
-  /** A broken arm's declaration is exact: another count, one left out, or one too many fails the run. */
+  /**
+   * A broken arm's declaration is exact: another count, one left out, or one too many fails the
+   * run.
+   */
   @ParameterizedTest
   @MethodSource("namesWithBrokenArms")
   void declaredFailuresAreExhaustive(String name) {
@@ -252,8 +255,7 @@ class ShippedScenariosTest {
     assertThat(ScenarioRun.run(with(s, List.of(first), List.of()), n -> {}).asExpected()).isTrue();
     var expect = new ArrayList<>(first.expect());
     expect.add(
-        new Expectation(
-            "iterations", 1, 0, java.util.OptionalDouble.empty(), Optional.empty()));
+        new Expectation("iterations", 1, 0, java.util.OptionalDouble.empty(), Optional.empty()));
     ScenarioRun.Result result =
         ScenarioRun.run(with(s, List.of(expecting(first, expect)), List.of()), n -> {});
     assertThat(result.asExpected()).isFalse();
@@ -294,7 +296,10 @@ class ShippedScenariosTest {
         .isFalse();
   }
 
-  /** What decides about a run is part of the effective plan, token budgets and pages of tokens included. */
+  /**
+   * What decides about a run is part of the effective plan, token budgets and pages of tokens
+   * included.
+   */
   @Test
   void armsThatDifferInTokensAloneAreDifferent() {
     Scenario s = small();

@@ -59,7 +59,10 @@ class TraceRunTest {
         trace, List.of(stages), new TraceArrivals(trace, 1, trace.requests()), Progress.NONE);
   }
 
-  /** Prompt 100: 1100 µs, then three forwards of one token. Overlap hides nothing here: the cost model is serial. */
+  /**
+   * Prompt 100: 1100 µs, then three forwards of one token. Overlap hides nothing here: the cost
+   * model is serial.
+   */
   @Test
   void aSingleRequestTakesTheTimeOfItsForwards() {
     TraceResult result =
@@ -72,8 +75,9 @@ class TraceRunTest {
   }
 
   /**
-   * The context server makes the first token. The transfer takes 500 + 2·100 µs; meanwhile the generation rank runs a forward of
-   * padding, since attention DP keeps the fleet going. Three tokens follow.
+   * The context server makes the first token. The transfer takes 500 + 2·100 µs; meanwhile the
+   * generation rank runs a forward of padding, since attention DP keeps the fleet going. Three
+   * tokens follow.
    */
   @Test
   void aRequestGoesThroughContextTransferAndGeneration() {
@@ -177,7 +181,8 @@ class TraceRunTest {
     builder.add(0, 2000, 3000); // passes the pages
     Trace trace = builder.build(Optional.empty());
     EngineConfig base =
-        EngineConfig.of(plan(shape(8, 1).maxSeqLen(9500).tokensPerBlock(32)), WorkerRole.AGGREGATED);
+        EngineConfig.of(
+            plan(shape(8, 1).maxSeqLen(9500).tokensPerBlock(32)), WorkerRole.AGGREGATED);
     var engine =
         new EngineConfig(
             base.plan(),
@@ -207,8 +212,7 @@ class TraceRunTest {
     Trace trace = random(200, 10);
     ServerStage stage = stage("agg", WorkerRole.AGGREGATED, plan(shape(8, 2)), 2);
     TraceResult result =
-        TraceRun.run(
-            trace, List.of(stage), new ClosedTraceArrivals(trace, 5, 1000), Progress.NONE);
+        TraceRun.run(trace, List.of(stage), new ClosedTraceArrivals(trace, 5, 1000), Progress.NONE);
     assertThat(result.complete()).isTrue();
     assertThat(result.done()).isEqualTo(1000);
     double[] arrived = new double[1000];

@@ -15,7 +15,9 @@ import java.util.Map;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 
-/** Reads a real fleet into the terms of {@link NaiveFleet.Iteration}. Translates, decides nothing. */
+/**
+ * Reads a real fleet into the terms of {@link NaiveFleet.Iteration}. Translates, decides nothing.
+ */
 public final class FleetProbe implements LockstepGroup.Device {
   private final LockstepGroup group;
   private final Map<Long, Integer> stopAt = new HashMap<>();

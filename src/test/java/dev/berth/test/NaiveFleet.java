@@ -26,9 +26,9 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * The ranks of a worker once more, as spec 01 §2-§4, §7, §8 and §10 tell it, in plain collections: one object a
- * request, no rows, no handles, no native code. Slow and meant to be read. It knows whole fleets only: what one
- * stage of a pipeline decides, all decide.
+ * The ranks of a worker once more, as spec 01 §2-§4, §7, §8 and §10 tell it, in plain collections:
+ * one object a request, no rows, no handles, no native code. Slow and meant to be read. It knows
+ * whole fleets only: what one stage of a pipeline decides, all decide.
  */
 public final class NaiveFleet {
   /** A request on a rank. */
@@ -81,7 +81,8 @@ public final class NaiveFleet {
   private static final class Rank {
     final List<Sequence> active = new ArrayList<>(); // in order of admission
     final Set<Sequence> over = new HashSet<>(); // ended, still held by a launched batch
-    final Deque<Batch> flying = new ArrayDeque<>(); // oldest first; an empty batch where nothing was launched
+    final Deque<Batch> flying =
+        new ArrayDeque<>(); // oldest first; an empty batch where nothing was launched
     final List<String> done = new ArrayList<>();
     final Map<WaitReason, Integer> deferred = new EnumMap<>(WaitReason.class);
     boolean padded;
@@ -141,7 +142,8 @@ public final class NaiveFleet {
   private final List<Rank> ranks = new ArrayList<>();
   private final LinkedList<Request> queue = new LinkedList<>();
   private final Map<Long, Integer> stopAt = new HashMap<>();
-  private final Map<Long, RequestState> news = new HashMap<>(); // what happens to a transfer before the next step
+  private final Map<Long, RequestState> news =
+      new HashMap<>(); // what happens to a transfer before the next step
   private final Set<Long> cancels = new HashSet<>();
   private boolean gateOpen;
   private long fetched;
@@ -210,7 +212,8 @@ public final class NaiveFleet {
 
   /** One iteration; empty if nothing lives and nothing waits. */
   public java.util.Optional<Iteration> step() {
-    // gather (spec 01 §2.1): retirees are left out where they aren't charged; what is over is never routable
+    // gather (spec 01 §2.1): retirees are left out where they aren't charged; what is over is never
+    // routable
     int n = ranks.size();
     long[] routable = new long[n];
     long[] tokens = new long[n];
@@ -290,14 +293,13 @@ public final class NaiveFleet {
       if (launched) {
         launch(rank.batch);
       } else {
-        rank.claimed.forEach(
-            s -> {
-              s.seat = false;
-              if (!rank.hadLease.contains(s)) {
-                s.lease = false;
-                s.pages = 0;
-              }
-            });
+        rank.claimed.forEach(s -> {
+          s.seat = false;
+          if (!rank.hadLease.contains(s)) {
+            s.lease = false;
+            s.pages = 0;
+          }
+        });
       }
       if (!held) {
         settle(rank, launched);
@@ -342,18 +344,16 @@ public final class NaiveFleet {
     List<Sequence> all = ranks.stream().flatMap(r -> r.active.stream()).toList();
     long ready =
         all.stream()
-            .filter(
-                s ->
-                    s.state == RequestState.GENERATION
-                        || s.state == RequestState.GENERATION_TRANSFER_COMPLETE)
+            .filter(s ->
+                s.state == RequestState.GENERATION
+                    || s.state == RequestState.GENERATION_TRANSFER_COMPLETE)
             .count();
     boolean underway =
         all.stream()
-            .anyMatch(
-                s ->
-                    s.state == RequestState.GENERATION_INIT
-                        || s.state == RequestState.GENERATION_TRANSFER
-                        || s.state == RequestState.TRANSFER_ERROR);
+            .anyMatch(s ->
+                s.state == RequestState.GENERATION_INIT
+                    || s.state == RequestState.GENERATION_TRANSFER
+                    || s.state == RequestState.TRANSFER_ERROR);
     gateOpen =
         config.gate().kind() == FillGate.Kind.COUNT
             ? ready >= config.gate().target()
@@ -394,10 +394,9 @@ public final class NaiveFleet {
     }
     var sorted = new ArrayList<>(popped);
     sorted.sort(
-        Comparator.comparing(
-            q ->
-                q.scheduling().targetRank() == SchedulingParams.NO_RANK
-                    || q.scheduling().relax() != Relax.STRICT));
+        Comparator.comparing(q ->
+            q.scheduling().targetRank() == SchedulingParams.NO_RANK
+                || q.scheduling().relax() != Relax.STRICT));
     var rest = new ArrayList<Request>();
     for (Request q : sorted) {
       int target = q.scheduling().targetRank();
@@ -442,8 +441,8 @@ public final class NaiveFleet {
   }
 
   /**
-   * What became of transfers, then who is cancelled. Pages of a running transfer stay until it is over, whoever
-   * cancels (spec 06 BC-31).
+   * What became of transfers, then who is cancelled. Pages of a running transfer stay until it is
+   * over, whoever cancels (spec 06 BC-31).
    */
   private void applyNews(Rank rank) {
     for (Sequence s : List.copyOf(rank.active)) {
@@ -488,8 +487,7 @@ public final class NaiveFleet {
   }
 
   private long freeLeases(Rank rank) {
-    return config.plan().spendableLeases()
-        - rank.holders().stream().filter(s -> s.lease).count();
+    return config.plan().spendableLeases() - rank.holders().stream().filter(s -> s.lease).count();
   }
 
   private long freeSeats(Rank rank) {
@@ -535,7 +533,9 @@ public final class NaiveFleet {
     return WaitReason.NONE;
   }
 
-  /** A request before its transfer takes a lease and pages, no seat; what is started stays started. */
+  /**
+   * A request before its transfer takes a lease and pages, no seat; what is started stays started.
+   */
   private void startReceives(Rank rank) {
     if (config.transfer() == EngineConfig.Transfer.NONE) {
       return;
@@ -627,7 +627,9 @@ public final class NaiveFleet {
     }
   }
 
-  /** §10: non-overlap settles at once, overlap one batch later (§7.4), a pipeline stages - 1 later. */
+  /**
+   * §10: non-overlap settles at once, overlap one batch later (§7.4), a pipeline stages - 1 later.
+   */
   private void settle(Rank rank, boolean launched) {
     if (stages > 1) {
       rank.flying.addLast(launched ? rank.batch : new Batch());
@@ -637,7 +639,8 @@ public final class NaiveFleet {
     } else if (!overlap) {
       results(rank, launched ? rank.batch : new Batch());
     } else if (launched || rank.batch.positions.isEmpty()) {
-      // A rank with work of its own while a peer is empty keeps its previous batch; a dummy went back with the veto.
+      // A rank with work of its own while a peer is empty keeps its previous batch; a dummy went
+      // back with the veto.
       List.copyOf(rank.flying).forEach(previous -> results(rank, previous));
       rank.flying.clear();
       if (launched) {
@@ -656,7 +659,8 @@ public final class NaiveFleet {
       } else if (p.makesToken) {
         s.settled++;
         rank.tokensOut++;
-        if (s.settled >= Math.min(s.maxNewTokens, stopAt.getOrDefault(s.request.id(), s.maxNewTokens))) {
+        if (s.settled
+            >= Math.min(s.maxNewTokens, stopAt.getOrDefault(s.request.id(), s.maxNewTokens))) {
           end(rank, s, "FINISHED");
         }
       }
