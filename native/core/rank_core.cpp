@@ -494,7 +494,10 @@ void RankCore::commit_batch() {
 void RankCore::roll_back() {
   while (claim_count_ > 0) undo(claims_[--claim_count_]);
   const berth_entry *batch = batch_of(building_);
-  for (int32_t i = 0; i < slot_size_[building_]; ++i) rows_[batch[i].row].context_chunk = 0;
+  for (int32_t i = 0; i < slot_size_[building_]; ++i) {
+    rows_[batch[i].row].context_chunk = 0;
+    if (iteration_.held && batch[i].kind != BERTH_ENTRY_DUMMY) defer(batch[i].row, BERTH_WAIT_GATE);
+  }
   remove_dummy();
 }
 

@@ -117,20 +117,32 @@ public final class Admission {
    * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward
    * everywhere. Asking again about the same board gives the same answer.
    *
-   * @throws BerthException DIVERGED if the frames aren't those that another rank asked about
+   * @throws BerthException DIVERGED if the frames aren't those that another rank asked about, or if
+   *     a rank admitted otherwise
    */
   boolean noneEmpty(FrameBoard board) {
     if (board.sequence() == voted) {
       requireSame(board, votedAbout);
       return noneEmpty;
     }
-    voted = board.sequence();
-    votedAbout = board.hash();
     noneEmpty = true;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
       noneEmpty &= board.word(r, Payload.BATCH) != 0;
+      requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
     }
+    voted = board.sequence(); // last: a vote that failed is none
+    votedAbout = board.hash();
     return noneEmpty;
+  }
+
+  /** Every rank computes the admission itself; one that came to another must never run. */
+  private void requireSameAdmission(int rank, long theirs) {
+    if (theirs != decisionHash) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "iteration %d: rank %d admitted %016x, this rank %016x"
+              .formatted(decided, rank, theirs, decisionHash));
+    }
   }
 
   private static void requireSame(FrameBoard board, long hash) {

@@ -20,7 +20,7 @@ public sealed interface Outcome {
    */
   record Refused(WaitReason reason, long required, long available) implements Outcome {}
 
-  /** A request of this id is waiting or live. */
+  /** A request of this id is waiting. Ids of live requests are the caller's to keep distinct. */
   record Duplicate() implements Outcome {}
 
   /** The one Queued. */

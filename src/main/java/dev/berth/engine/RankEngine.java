@@ -153,6 +153,7 @@ public final class RankEngine implements AutoCloseable {
     voteFrame[at + Payload.GENERATIONS] = core.generations();
     voteFrame[at + Payload.REAL_GENERATIONS] = (long) core.real() - core.contexts();
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
+    voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
     phase = Phase.VOTING;
     return needVote;
   }

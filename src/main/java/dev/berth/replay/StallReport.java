@@ -42,7 +42,7 @@ final class StallReport {
         waits.add("%d in GENERATION_INIT".formatted(engine.count(RequestState.GENERATION_INIT)));
       }
       for (WaitReason reason : WaitReason.values()) {
-        if (reason != WaitReason.NONE && engine.deferred(reason) > 0) {
+        if (reason != WaitReason.NONE && reason != WaitReason.GATE && engine.deferred(reason) > 0) {
           waits.add(
               "%d wait for %s"
                   .formatted(

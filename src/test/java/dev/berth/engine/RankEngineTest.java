@@ -1050,6 +1050,30 @@ class RankEngineTest {
       }
     }
 
+    /** Ranks in processes of their own compute the admission themselves; one that lacks a request is found. */
+    @Test
+    void ranksThatAdmitOtherwiseAreDivergedBeforeAnythingRuns() {
+      var two = TestConfig.overlap(2, 2).build();
+      var all = new Admission(two, 0);
+      var most = new Admission(two, 0);
+      for (int id = 0; id < 3; id++) {
+        all.offer(Request.of(id, 8, 2));
+      }
+      for (int id = 0; id < 2; id++) {
+        most.offer(Request.of(id, 8, 2));
+      }
+      try (var zero = new RankEngine(two, 0, 0, all);
+          var one = new RankEngine(two, 1, 0, most)) {
+        Event gathered = new Event.Gathered(gather(List.of(zero.start(), one.start()), 0));
+        var votes = new FrameBoard(Op.VOTE, 2, Payload.VOTE_WORDS);
+        votes.put(0, ((Effect.NeedVote) zero.advance(gathered)).frame());
+        votes.put(1, ((Effect.NeedVote) one.advance(gathered)).frame());
+        votes.verify(0, 0);
+        refused(Code.DIVERGED, () -> zero.advance(new Event.Voted(votes)));
+        refused(Code.DIVERGED, () -> one.advance(new Event.Voted(votes)));
+      }
+    }
+
     private FrameBoard gather(List<Effect> effects, long sequence) {
       var board = new FrameBoard(Op.GATHER, effects.size(), Payload.GATHER_WORDS);
       for (int rank = 0; rank < effects.size(); rank++) {

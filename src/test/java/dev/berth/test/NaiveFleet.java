@@ -301,7 +301,9 @@ public final class NaiveFleet {
           }
         });
       }
-      if (!held) {
+      if (held) {
+        rank.batch.positions.forEach(p -> rank.defer(WaitReason.GATE));
+      } else {
         settle(rank, launched);
       }
       if (launched && marks()) {
