@@ -12,8 +12,8 @@ namespace berth {
 
 // Where a slot is by its id: open addressing over chunks of one cache line that hold 8 tags (15 bits of the hash, 0 =
 // empty) and 8 slots, at a load of at most 0.5. The ids themselves stand in the slot records of the caller, who decides
-// equality. A chunk counts the entries that had to go past it, so that a search stops where nobody went on and a removal
-// clears one tag: no tombstones, nothing moves, no decay under churn.
+// equality. A chunk counts the entries that had to go past it, so that a search stops where nobody went on and a
+// removal clears one tag: no tombstones, nothing moves, no decay under churn.
 class IdIndex {
  public:
   static constexpr uint32_t kLanes = 8;
@@ -42,13 +42,13 @@ class IdIndex {
     explicit View(std::vector<Chunk> &chunks) noexcept
         : chunks_(reinterpret_cast<char *>(chunks.data())),
           mask_((chunks.size() - 1) * sizeof(Chunk)),
-          // Results never depend on where an entry lies, so the key may be as arbitrary as an address: nobody outside can
-          // prepare ids that collide.
+          // Results never depend on where an entry lies, so the key may be as arbitrary as an address: nobody outside
+          // can prepare ids that collide.
           key_(reinterpret_cast<uintptr_t>(chunks.data()) * 0x9e3779b97f4a7c15u) {}
 
     // The halves of one product, folded. Of a hundred strides and shifts tried, the worst made one entry in four go one
-    // chunk further; a second multiplication would make that one in thirty and every operation slower. The upper 16 bits
-    // are the tag, never 0; bits 6 and up say which chunk is home.
+    // chunk further; a second multiplication would make that one in thirty and every operation slower. The upper 16
+    // bits are the tag, never 0; bits 6 and up say which chunk is home.
     uint64_t hash(uint64_t id) const noexcept {
       __extension__ typedef unsigned __int128 Wide;
       const Wide product = static_cast<Wide>(id ^ key_) * 0x9e3779b97f4a7c15u;
@@ -73,12 +73,13 @@ class IdIndex {
     Entry guess(uint64_t hash) const noexcept {
       Chunk &chunk = chunk_at(hash & mask_);
       const uint32_t lanes = match(chunk, spread(hash));
-      if (lanes == 0) [[unlikely]] return {nullptr, 0};
+      if (lanes == 0) [[unlikely]]
+        return {nullptr, 0};
       return {&chunk.tag[first(lanes)], chunk.slot[first(lanes)]};
     }
 
-    // Enters slot unless the hash has an entry for whose slot same(slot) holds; false then. Finds room because the load is
-    // at most 0.5.
+    // Enters slot unless the hash has an entry for whose slot same(slot) holds; false then. Finds room because the load
+    // is at most 0.5.
     template <class Same>
     bool insert(uint64_t hash, uint32_t slot, Same same) const noexcept {
       const Chunk &home = chunk_at(hash & mask_);

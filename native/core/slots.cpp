@@ -169,8 +169,7 @@ Status SlotMap::release_batch(Batch &batch, size_t n, BatchMode mode, uint64_t f
   return Status::kOk;
 }
 
-Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint64_t fence,
-                            int32_t *statuses) noexcept {
+Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept {
   struct ByIds {
     ByIds(const uint64_t *ids, const SlotMap &map) noexcept
         : ids(ids), index(map.index_.view()), records(map.records_.data()) {}
@@ -213,8 +212,7 @@ Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint6
   return release_batch(batch, ids.size(), mode, fence, statuses);
 }
 
-Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint64_t fence,
-                        int32_t *statuses) noexcept {
+Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept {
   struct ByHandles {
     ByHandles(const uint64_t *handles, const SlotMap &map) noexcept : handles(handles), map(map) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of berth_slots_* once more, as slowly and plainly as they can be written, and a driver that turns bytes into
-// calls and holds the library to them.
+// The rules of berth_slots_* once more, as slowly and plainly as they can be written, and a driver that turns bytes
+// into calls and holds the library to them.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -106,8 +106,8 @@ class SlotsModel {
 
   berth_slots_stats describe() const {
     const int32_t free = static_cast<int32_t>(free_.size());
-    return {sizeof(berth_slots_stats), capacity_,  reserved_, used(), static_cast<int32_t>(held_.size()),
-            free,                      high_water_, 0};
+    return {sizeof(berth_slots_stats),          capacity_, reserved_,   used(),
+            static_cast<int32_t>(held_.size()), free,      high_water_, 0};
   }
   int32_t used() const { return static_cast<int32_t>(live_.size()); }
 
@@ -205,8 +205,7 @@ class SlotsRun {
         const uint64_t fence = byte() % 32;
         returned = berth_slots_release(slots, ids_.data(), count, mode, fence, statuses_.data());
         expected = model.batch(
-            n, mode, expected_statuses_.data(), [&](size_t i) { return model.release(ids_[i], fence); },
-            [](size_t) {});
+            n, mode, expected_statuses_.data(), [&](size_t i) { return model.release(ids_[i], fence); }, [](size_t) {});
         break;
       }
       case 6: {

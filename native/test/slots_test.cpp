@@ -291,9 +291,7 @@ TEST(argumentsThatCannotBeAreRefused) {
   int32_t status[2] = {};
   auto *odd = reinterpret_cast<uint64_t *>(reinterpret_cast<char *>(word) + 4);
   const auto acquire = [&](berth_slots_t map, const uint64_t *ids, int32_t n, int32_t mode, uint64_t *handles,
-                           int32_t *statuses) {
-    return berth_slots_acquire(map, ids, n, mode, 0, handles, statuses);
-  };
+                           int32_t *statuses) { return berth_slots_acquire(map, ids, n, mode, 0, handles, statuses); };
   CHECK(acquire(nullptr, word, 1, 0, word, status) == BERTH_E_ARGUMENT);
   CHECK(acquire(slots.map, nullptr, 1, 0, word, status) == BERTH_E_ARGUMENT);
   CHECK(acquire(slots.map, word, 1, 0, nullptr, status) == BERTH_E_ARGUMENT);

@@ -33,11 +33,13 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Workload W1, slot map churn: 3/4 of the capacity is live; release the id at a random position, acquire a slot for a
- * fresh id and put it there, look up the id at another random position. ns an operation, three operations a round.
+ * Workload W1, slot map churn: 3/4 of the capacity is live; release the id at a random position,
+ * acquire a slot for a fresh id and put it there, look up the id at another random position. ns an
+ * operation, three operations a round.
  *
- * <p>The probe runs all of it natively. Ours runs in Java on {@link SeatPool} in batches of 64: gather 64 victims and
- * release them, acquire 64 fresh ids, look up 64. The victims of one batch are distinct positions, for both.
+ * <p>The probe runs all of it natively. Ours runs in Java on {@link SeatPool} in batches of 64:
+ * gather 64 victims and release them, acquire 64 fresh ids, look up 64. The victims of one batch
+ * are distinct positions, for both.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
@@ -119,8 +121,7 @@ public class SlotChurnBenchmark {
     @Setup
     public void create(SlotChurnBenchmark workload) throws Throwable {
       churn =
-          (MemorySegment)
-              CREATE.invokeExact(workload.capacity, workload.ids == Ids.RANDOM ? 1 : 0);
+          (MemorySegment) CREATE.invokeExact(workload.capacity, workload.ids == Ids.RANDOM ? 1 : 0);
       victims = Arena.ofAuto().allocateFrom(JAVA_INT, workload.victims);
       lookups = Arena.ofAuto().allocateFrom(JAVA_INT, workload.lookups);
     }

@@ -3,7 +3,10 @@ package dev.berth.engine;
 
 import dev.berth.request.WaitReason;
 
-/** What became of an offered request. Exhaustion is never here: a request that has to wait is Queued. */
+/**
+ * What became of an offered request. Exhaustion is never here: a request that has to wait is
+ * Queued.
+ */
 public sealed interface Outcome {
   /** It waits for admission. */
   record Queued() implements Outcome {}

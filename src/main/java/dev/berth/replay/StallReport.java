@@ -33,7 +33,8 @@ final class StallReport {
       RankEngine engine = group.engine(rank);
       var waits = new StringJoiner(", ");
       int generating =
-          engine.count(RequestState.GENERATION) + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
+          engine.count(RequestState.GENERATION)
+              + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
       if (!admission.gateOpen() && generating < batch) {
         waits.add("%d generating, %d short of %d".formatted(generating, batch - generating, batch));
       }
@@ -44,7 +45,8 @@ final class StallReport {
         if (reason != WaitReason.NONE && engine.deferred(reason) > 0) {
           waits.add(
               "%d wait for %s"
-                  .formatted(engine.deferred(reason), reason.name().toLowerCase(java.util.Locale.ROOT)));
+                  .formatted(
+                      engine.deferred(reason), reason.name().toLowerCase(java.util.Locale.ROOT)));
         }
       }
       if (waits.length() > 0) {
