@@ -14,12 +14,13 @@ import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
 
 /**
- * A native slot map as Java sees it. For one thread; a call that overlaps another one is refused (STATE), a call after or
- * while closing too (CLOSED), so that no misuse reaches freed memory: whoever is inside when the map is closed closes it
- * on the way out.
+ * A native slot map as Java sees it. For one thread; a call that overlaps another one is refused
+ * (STATE), a call after or while closing too (CLOSED), so that no misuse reaches freed memory:
+ * whoever is inside when the map is closed closes it on the way out.
  *
- * <p>Columns are native segments: {@code long[n]} ids and handles, {@code int[n]} statuses, with the codes and meanings of
- * {@code berth.h}. Every call checks that n items fit in each column before it enters native code.
+ * <p>Columns are native segments: {@code long[n]} ids and handles, {@code int[n]} statuses, with
+ * the codes and meanings of {@code berth.h}. Every call checks that n items fit in each column
+ * before it enters native code.
  */
 public final class NativeSlots implements AutoCloseable {
   /** Most slots of a map, and most items of a batch. */
@@ -85,12 +86,7 @@ public final class NativeSlots implements AutoCloseable {
 
   /** {@code berth_slots_acquire}; the batch's status. */
   public int acquire(
-      MemorySegment ids,
-      int n,
-      int mode,
-      long now,
-      MemorySegment handles,
-      MemorySegment statuses) {
+      MemorySegment ids, int n, int mode, long now, MemorySegment handles, MemorySegment statuses) {
     check(n, ids, Long.BYTES);
     check(n, handles, Long.BYTES);
     check(n, statuses, Integer.BYTES);
@@ -181,8 +177,7 @@ public final class NativeSlots implements AutoCloseable {
     enter();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment count = arena.allocate(ValueLayout.JAVA_INT);
-      int status =
-          BerthNative.berth_slots_sweep(address, now, idle, fence, ids, capacity, count);
+      int status = BerthNative.berth_slots_sweep(address, now, idle, fence, ids, capacity, count);
       if (status == BerthNative.BERTH_E_CAPACITY()) {
         throw new BerthException(
             Code.ARGUMENT,
@@ -199,7 +194,8 @@ public final class NativeSlots implements AutoCloseable {
   /**
    * {@code berth_slots_rows} into {@code int[capacity]} rows; how many were written.
    *
-   * @throws BerthException ARGUMENT for a shape that can't be or doesn't fit; STALE or NOT_FOUND if a handle isn't live
+   * @throws BerthException ARGUMENT for a shape that can't be or doesn't fit; STALE or NOT_FOUND if
+   *     a handle isn't live
    */
   public int rows(
       MemorySegment handles,
@@ -251,8 +247,8 @@ public final class NativeSlots implements AutoCloseable {
   }
 
   /**
-   * Frees the map: at once, or when the call that is inside leaves; at the very latest when the collector finds it
-   * unreachable. Idempotent, from any thread.
+   * Frees the map: at once, or when the call that is inside leaves; at the very latest when the
+   * collector finds it unreachable. Idempotent, from any thread.
    */
   @Override
   public void close() {
@@ -281,8 +277,10 @@ public final class NativeSlots implements AutoCloseable {
     }
   }
 
-  // A plain release, half as dear as a second exchange. A close() that it misses, because each of the two saw the other
-  // too early, is made good by the next enter() or by the cleaner; memory goes only from IDLE, so never under a call.
+  // A plain release, half as dear as a second exchange. A close() that it misses, because each of
+  // the two saw the other
+  // too early, is made good by the next enter() or by the cleaner; memory goes only from IDLE, so
+  // never under a call.
   private void leave() {
     STATE.setRelease(this, IDLE);
     if (closing) {

@@ -57,17 +57,14 @@ class LeaseMapTest {
   void moreHandlesThanLeasesAreRefused() {
     try (LeaseMap map = map(1, Options.DEFAULT)) {
       SlotBatch batch = acquired(map, 0, 0);
-      refused(
-          Code.ARGUMENT,
-          () -> map.rows(batch, 2, 1, Beams.DISTINCT, CopyRows.ofCapacity(2)));
+      refused(Code.ARGUMENT, () -> map.rows(batch, 2, 1, Beams.DISTINCT, CopyRows.ofCapacity(2)));
     }
   }
 
   @Test
   void exhaustionNamesDisaggregationOnlyWhereATransferEngineIsConfigured() {
     try (LeaseMap plain = map(1, Options.DEFAULT);
-        LeaseMap sending =
-            map(1, Options.DEFAULT.withReserved(2).withTransfer(Transfer.ENGINE))) {
+        LeaseMap sending = map(1, Options.DEFAULT.withReserved(2).withTransfer(Transfer.ENGINE))) {
       assertThat(exhausted(plain)).isEqualTo("no free lease: 1 of 1 used, none reserved");
       assertThat(exhausted(sending))
           .startsWith("no free lease: 1 of 1 used, 2 more reserved; with disaggregated prefill");

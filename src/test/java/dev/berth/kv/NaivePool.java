@@ -7,7 +7,10 @@ import java.util.function.IntFunction;
 import java.util.function.IntPredicate;
 import java.util.stream.IntStream;
 
-/** The rules of a slot pool without a data structure: every question is answered by looking at every slot. */
+/**
+ * The rules of a slot pool without a data structure: every question is answered by looking at every
+ * slot.
+ */
 final class NaivePool {
   private static final class Slot {
     boolean live;
@@ -148,11 +151,7 @@ final class NaivePool {
 
   SlotUsage usage() {
     return new SlotUsage(
-        slots.length,
-        reserved,
-        count(s -> slots[s].live),
-        count(s -> slots[s].held),
-        highWater);
+        slots.length, reserved, count(s -> slots[s].live), count(s -> slots[s].held), highWater);
   }
 
   private void leave(int index, long fence) {

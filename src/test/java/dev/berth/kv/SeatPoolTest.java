@@ -71,8 +71,7 @@ class SeatPoolTest {
       for (int i = 0; i < 4; i++) {
         assertThat(pool.slot(batch.handle(i)).index()).isLessThan(4);
       }
-      assertThat(statuses(batch).subList(4, 6))
-          .containsOnly(SlotStatus.EXHAUSTED);
+      assertThat(statuses(batch).subList(4, 6)).containsOnly(SlotStatus.EXHAUSTED);
     }
   }
 
@@ -185,22 +184,21 @@ class SeatPoolTest {
       var started = new CountDownLatch(1);
       var outcome = new AtomicReference<Throwable>();
       Thread user =
-          new Thread(
-              () -> {
-                SlotBatch batch = SlotBatch.ofCapacity(n);
-                for (int i = 0; i < n; i++) {
-                  batch.add(i);
-                }
-                try {
-                  while (true) {
-                    pool.acquire(batch, BatchMode.ALL_OR_NOTHING, 0);
-                    pool.release(batch, BatchMode.ALL_OR_NOTHING, 0);
-                    started.countDown();
-                  }
-                } catch (Throwable t) {
-                  outcome.set(t);
-                }
-              });
+          new Thread(() -> {
+            SlotBatch batch = SlotBatch.ofCapacity(n);
+            for (int i = 0; i < n; i++) {
+              batch.add(i);
+            }
+            try {
+              while (true) {
+                pool.acquire(batch, BatchMode.ALL_OR_NOTHING, 0);
+                pool.release(batch, BatchMode.ALL_OR_NOTHING, 0);
+                started.countDown();
+              }
+            } catch (Throwable t) {
+              outcome.set(t);
+            }
+          });
       user.start();
       started.await();
       pool.close();
@@ -219,20 +217,19 @@ class SeatPoolTest {
       for (int t = 0; t < 2; t++) {
         long first = 1000L * t;
         threads.add(
-            new Thread(
-                () -> {
-                  SlotBatch batch = ids(first, first + 1, first + 2);
-                  for (int i = 0; i < 20_000; i++) {
-                    try {
-                      pool.acquire(batch, BatchMode.EACH, 0);
-                      pool.releaseIds(batch, BatchMode.EACH, 0);
-                    } catch (BerthException e) {
-                      if (e.code() != Code.STATE) {
-                        unexpected.set(e);
-                      }
-                    }
+            new Thread(() -> {
+              SlotBatch batch = ids(first, first + 1, first + 2);
+              for (int i = 0; i < 20_000; i++) {
+                try {
+                  pool.acquire(batch, BatchMode.EACH, 0);
+                  pool.releaseIds(batch, BatchMode.EACH, 0);
+                } catch (BerthException e) {
+                  if (e.code() != Code.STATE) {
+                    unexpected.set(e);
                   }
-                }));
+                }
+              }
+            }));
       }
       threads.forEach(Thread::start);
       for (Thread thread : threads) {

@@ -11,7 +11,10 @@ import java.util.function.IntFunction;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Seat pools and lease maps against a naive model, under random operations. {@code -Dberth.seed=} replays a run. */
+/**
+ * Seat pools and lease maps against a naive model, under random operations. {@code -Dberth.seed=}
+ * replays a run.
+ */
 class SlotPoolProperties {
   private static final long SEED = Long.getLong("berth.seed", 20261130L);
 
