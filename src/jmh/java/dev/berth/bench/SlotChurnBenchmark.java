@@ -136,7 +136,9 @@ public class SlotChurnBenchmark {
   /** A seat pool and the ids that live in it, by position. */
   @State(Scope.Thread)
   public static class Pool {
-    private final SlotBatch batch = SlotBatch.ofCapacity(BATCH);
+    private final SlotBatch leaving = batch();
+    private final SlotBatch arriving = batch();
+    private final SlotBatch looked = batch();
     private Ids kind = Ids.SEQUENTIAL;
     private SeatPool pool = SeatPool.create(BenchSizes.seats(1));
     private long[] live = {};
@@ -171,6 +173,12 @@ public class SlotChurnBenchmark {
       pool.close();
     }
 
+    private static SlotBatch batch() {
+      SlotBatch batch = SlotBatch.ofCapacity(BATCH);
+      batch.resize(BATCH);
+      return batch;
+    }
+
     long fresh() {
       issued++;
       return kind == Ids.RANDOM ? splitmix(issued) : issued;
@@ -196,29 +204,29 @@ public class SlotChurnBenchmark {
   @OperationsPerInvocation(OPERATIONS)
   public long batchesOf64(Pool pool) {
     SeatPool seats = pool.pool;
-    SlotBatch batch = pool.batch;
-    batch.resize(BATCH);
+    SlotBatch leaving = pool.leaving;
+    SlotBatch arriving = pool.arriving;
+    SlotBatch looked = pool.looked;
     long[] live = pool.live;
     int[] victims = this.victims;
     int[] lookups = this.lookups;
     long sum = 0;
     for (int from = 0; from < ROUNDS; from += BATCH) {
       for (int i = 0; i < BATCH; i++) {
-        batch.id(i, live[victims[from + i]]);
-      }
-      require(seats.releaseIds(batch, BatchMode.ALL_OR_NOTHING, 0));
-      for (int i = 0; i < BATCH; i++) {
+        int victim = victims[from + i];
         long id = pool.fresh();
-        live[victims[from + i]] = id;
-        batch.id(i, id);
+        leaving.id(i, live[victim]);
+        arriving.id(i, id);
+        live[victim] = id;
       }
-      require(seats.acquire(batch, BatchMode.ALL_OR_NOTHING, 0));
+      require(seats.releaseIds(leaving, BatchMode.ALL_OR_NOTHING, 0));
+      require(seats.acquire(arriving, BatchMode.ALL_OR_NOTHING, 0));
       for (int i = 0; i < BATCH; i++) {
-        batch.id(i, live[lookups[from + i]]);
+        looked.id(i, live[lookups[from + i]]);
       }
-      seats.find(batch);
+      seats.find(looked);
       for (int i = 0; i < BATCH; i++) {
-        sum += (int) batch.handle(i);
+        sum += (int) looked.handle(i);
       }
     }
     return sum;

@@ -11,7 +11,7 @@ import java.util.Arrays;
  */
 public final class SlotChurnRatio {
   private static final double GOAL = 1.3;
-  private static final int WARM_TURNS = 40;
+  private static final int WARM_TURNS = 150;
   private static final int TURNS = 120;
 
   private SlotChurnRatio() {}

@@ -29,8 +29,7 @@ public final class NativeSlots implements AutoCloseable {
   private static final Cleaner CLEANER = Cleaner.create();
   private static final int IDLE = 0;
   private static final int BUSY = 1;
-  private static final int CLOSING = 2;
-  private static final int CLOSED = 3;
+  private static final int CLOSED = 2;
   private static final VarHandle STATE;
 
   static {
@@ -47,6 +46,8 @@ public final class NativeSlots implements AutoCloseable {
 
   @SuppressWarnings("UnusedVariable") // through STATE
   private volatile int state = IDLE;
+
+  private volatile boolean closing;
 
   private NativeSlots(String name, MemorySegment address) {
     this.name = name;
@@ -245,21 +246,14 @@ public final class NativeSlots implements AutoCloseable {
     }
   }
 
-  /** Frees the map, at once or when the call that is inside leaves. Idempotent, from any thread. */
+  /**
+   * Frees the map: at once, or when the call that is inside leaves; at the very latest when the
+   * collector finds it unreachable. Idempotent, from any thread.
+   */
   @Override
   public void close() {
-    while (true) {
-      int seen = (int) STATE.getVolatile(this);
-      if (seen == IDLE && STATE.compareAndSet(this, IDLE, CLOSED)) {
-        memory.clean();
-        return;
-      }
-      if (seen == CLOSING
-          || seen == CLOSED
-          || seen == BUSY && STATE.compareAndSet(this, BUSY, CLOSING)) {
-        return;
-      }
-    }
+    closing = true;
+    free();
   }
 
   private void check(int n, MemorySegment column, int bytes) {
@@ -271,16 +265,31 @@ public final class NativeSlots implements AutoCloseable {
   }
 
   private void enter() {
-    if (!STATE.compareAndSet(this, IDLE, BUSY)) {
-      throw (int) STATE.getVolatile(this) == BUSY
-          ? new BerthException(Code.STATE, "this " + name + " is in use by another thread")
-          : new BerthException(Code.CLOSED, "this " + name + " is closed");
+    int seen = (int) STATE.compareAndExchange(this, IDLE, BUSY);
+    if (seen == BUSY && !closing) {
+      throw new BerthException(Code.STATE, "this " + name + " is in use by another thread");
+    }
+    if (closing) {
+      if (seen == IDLE) {
+        leave();
+      }
+      throw new BerthException(Code.CLOSED, "this " + name + " is closed");
     }
   }
 
+  // A plain release, half as dear as a second exchange. A close() that it misses, because each of
+  // the two saw the other
+  // too early, is made good by the next enter() or by the cleaner; memory goes only from IDLE, so
+  // never under a call.
   private void leave() {
-    if (!STATE.compareAndSet(this, BUSY, IDLE)) {
-      STATE.setVolatile(this, CLOSED);
+    STATE.setRelease(this, IDLE);
+    if (closing) {
+      free();
+    }
+  }
+
+  private void free() {
+    if (STATE.compareAndSet(this, IDLE, CLOSED)) {
       memory.clean();
     }
   }
