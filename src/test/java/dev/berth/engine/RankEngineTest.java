@@ -1050,7 +1050,10 @@ class RankEngineTest {
       }
     }
 
-    /** Ranks in processes of their own compute the admission themselves; one that lacks a request is found. */
+    /**
+     * Ranks in processes of their own compute the admission themselves; one that lacks a request is
+     * found.
+     */
     @Test
     void ranksThatAdmitOtherwiseAreDivergedBeforeAnythingRuns() {
       var two = TestConfig.overlap(2, 2).build();
