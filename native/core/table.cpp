@@ -292,7 +292,9 @@ Status Table::run(const berth_rules &rules) {
   berth_schedule &s = schedule;
   if (s.active < 0 || static_cast<size_t>(s.active) > rows.size()) return Status::kArgument;
   if (s.fitting < 0 || static_cast<size_t>(s.fitting) > rows.size()) return Status::kArgument;
-  s.receiving = s.paused = s.recomputed = s.encoders = s.contexts = s.generations = s.stalled = 0;
+  const bool selects = rules.stages != BERTH_STAGE_BATCH;  // else the caller did
+  if (selects) s.receiving = s.paused = 0;
+  s.recomputed = s.encoders = s.contexts = s.generations = s.stalled = 0;
   s.batch_tokens = 0;
   s.row = -1;
   s.field = BERTH_FIELD_NONE;
@@ -313,7 +315,8 @@ Status Table::run(const berth_rules &rules) {
     }
   }
   if (status != Status::kOk) {  // nothing is scheduled
-    s.fitting = s.receiving = s.paused = s.recomputed = s.encoders = s.contexts = s.generations = 0;
+    if (selects) s.fitting = s.receiving = s.paused = 0;
+    s.recomputed = s.encoders = s.contexts = s.generations = 0;
     s.batch_tokens = 0;
   }
   return status;

@@ -537,7 +537,7 @@ typedef struct berth_schedule {
   /* in */
   int32_t active;           /* entries of the active list */
   int32_t fitting;          /* in for BERTH_STAGE_BATCH alone, else out: rows that fit, state 8 not among them */
-  /* out */
+  /* out; BERTH_STAGE_BATCH alone leaves the next two as they are */
   int32_t receiving;        /* state 8 rows that may start their transfer */
   int32_t paused;           /* V1: give up pages and compute again later. One loop: suspended */
   int32_t recomputed;       /* one loop: caches dropped */
