@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/batch_pass.hpp"
+
 namespace berth {
 
 namespace {
@@ -13,9 +15,11 @@ constexpr int32_t kFits = -1;
 
 class CapacityPass {
  public:
-  CapacityPass(Table &table, const berth_rules &rules)
+  // batch: takes what fits at once, so that every row is read once; null: the capacity stage alone.
+  CapacityPass(Table &table, const berth_rules &rules, BatchPass *batch)
       : t_(table),
         rules_(rules),
+        batch_(batch),
         plan_(table.schedule),
         own_(rules.set == BERTH_SET_BERTH),
         pools_(static_cast<int32_t>(table.pools.size())),
@@ -24,11 +28,16 @@ class CapacityPass {
         cross_reuse_(cross_ && (rules.reuse & BERTH_CACHE_CROSS) != 0),
         // Spec 02 section 3.2.
         may_delay_(rules.prefix_sharing == 1 && !(rules.variable_window & BERTH_CACHE_SELF) &&
-                   (!cross_ || !(rules.variable_window & BERTH_CACHE_CROSS)) && (self_reuse_ || cross_reuse_)) {
-    plan_.fitting = 0;
-  }
+                   (!cross_ || !(rules.variable_window & BERTH_CACHE_CROSS)) && (self_reuse_ || cross_reuse_)) {}
 
   Status run() {
+    const Status status = select();
+    plan_.fitting = fitting_;
+    return batch_ && status == Status::kOk ? batch_->finish() : status;
+  }
+
+ private:
+  Status select() {
     if (pools_ == 0) return max_requests();
     switch (rules_.capacity) {
       case BERTH_CAPACITY_MAX_REQUESTS: return max_requests();
@@ -36,8 +45,10 @@ class CapacityPass {
       default: return to_completion(rules_.capacity == BERTH_CAPACITY_STATIC_BATCH);
     }
   }
-
- private:
+  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
+  // have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
+  template <bool kStep>
+  int32_t plain_generations(int32_t i, int32_t end, int64_t *used);
   Status max_requests();
   Status to_completion(bool static_batch);
   Status pending(const int32_t *list, int32_t n, bool delays);
@@ -52,12 +63,17 @@ class CapacityPass {
   }
   bool full() const { return admitted_ >= rules_.max_requests; }
   void take(int32_t index, berth_row &row) {
-    Table::runs(row);
     ++admitted_;
     if (row.state == BERTH_STATE_GENERATION_INIT) {
+      Table::runs(row);
       t_.receiving[plan_.receiving++] = index;
+      return;
+    }
+    t_.fitting[fitting_++] = index;
+    if (batch_) {
+      batch_->offer(index, row);
     } else {
-      t_.fitting[plan_.fitting++] = index;
+      Table::runs(row);
     }
   }
   // D9: who leaves the rank only after this iteration keeps its adapter's pages.
@@ -65,7 +81,7 @@ class CapacityPass {
     if (own_ && row.state == BERTH_STATE_RETIRING) claim(row);
   }
   void claim(const berth_row &row) {
-    if (rules_.adapter_pages < 0) return;
+    if (row.adapter < 0 || rules_.adapter_pages < 0) return;
     adapters_claimed_ += t_.new_adapter_pages(row);
     t_.claim_adapter(row);
   }
@@ -119,6 +135,12 @@ class CapacityPass {
   int64_t step_need(const berth_row &row, const berth_demand &d) const {
     return need(row, d, rules_.lookahead == 2 ? d.two_step : d.one_step);
   }
+  // Takes what a row needs to its end, whether it is there or not, and its adapter's pages.
+  void reserve(int32_t index, const berth_row &row) {
+    const berth_demand *demand = t_.demands(index);
+    for (int32_t p = 0; p < pools_; ++p) free_[p] -= static_cast<int64_t>(demand[p].remaining) - demand[p].credit;
+    claim(row);
+  }
   // D5: the first pool that could never hold what the row needs, even empty; kFits if there is none.
   template <class Need>
   int32_t hopeless(int32_t index, const berth_row &row, Need &&of) const {
@@ -135,6 +157,7 @@ class CapacityPass {
 
   Table &t_;
   const berth_rules &rules_;
+  BatchPass *const batch_;
   berth_schedule &plan_;
   const bool own_;
   const int32_t pools_;
@@ -142,6 +165,7 @@ class CapacityPass {
   const bool self_reuse_, cross_reuse_;
   const bool may_delay_;
   bool cross_keys_ = false;
+  int32_t fitting_ = 0;
   int32_t admitted_ = 0;
   int64_t adapters_claimed_ = 0;
   int64_t free_[kMaxPools] = {};
@@ -158,6 +182,65 @@ Status CapacityPass::rest(int32_t from, int32_t reason) {
     t_.wait(row, inside ? reason : Table::outside_reason(row));
   }
   return Status::kOk;
+}
+
+// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass is
+// left to the caller, which decides by the rules themselves.
+template <bool kStep>
+int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
+  if (pools_ != 1 || full()) return i;
+  const BatchPass::Plain plain = batch_ ? batch_->plain() : BatchPass::Plain{};
+  const int32_t from = std::max<int32_t>(BERTH_STATE_GENERATION_TRANSFER_COMPLETE, rules_.range_begin);
+  const int32_t to = std::min<int32_t>(BERTH_STATE_RETIRING + 1, rules_.range_end);
+  const int32_t first = batch_ ? std::max(from, plain.range_begin) : from;
+  const int32_t behind = batch_ ? std::min(to, plain.range_end) : to;
+  if (behind <= first) return i;
+  const uint32_t states = static_cast<uint32_t>(behind - first);
+  const int32_t room = std::min(rules_.max_requests - admitted_, batch_ ? plain.places : end);
+  const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
+  const bool two = rules_.lookahead == 2;
+
+  const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
+  const int32_t *active = t_.active.data();
+  berth_row *row_of = t_.rows.data();
+  const berth_demand *demand_of = t_.demand.data();
+  int32_t *fitting = t_.fitting.data() + fitting_;
+  int32_t *generations = batch_ ? plain.out : nullptr;
+  const int32_t started_at = i;
+  int64_t tokens = plain.tokens;
+  int64_t pages = kStep ? used[0] : free_[0];
+  const int64_t free = free_[0];
+  for (; i < last; ++i) {
+    const uint32_t index = static_cast<uint32_t>(active[i]);
+    if (index >= rows) break;
+    berth_row &row = row_of[index];
+    if (!(row.flags & BERTH_ROW_CHECKED) | (static_cast<uint32_t>(row.state - first) >= states) | (row.adapter >= 0)) {
+      break;
+    }
+    const berth_demand &demand = demand_of[index];
+    int64_t after = pages;
+    if constexpr (kStep) {
+      after += (two ? demand.two_step : demand.one_step) - static_cast<int64_t>(demand.credit);
+      if (after > free) break;
+    } else {
+      after -= demand.remaining - static_cast<int64_t>(demand.credit);
+    }
+    if (batch_) {
+      const int64_t total = tokens + row.beam_width + row.draft_tokens;
+      if ((row.in_flight != 0) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      tokens = total;
+      *generations++ = static_cast<int32_t>(index);
+    }
+    pages = after;
+    *fitting++ = static_cast<int32_t>(index);
+    Table::runs(row);
+  }
+  const int32_t taken = i - started_at;
+  admitted_ += taken;
+  fitting_ += taken;
+  (kStep ? used[0] : free_[0]) = pages;
+  if (batch_) batch_->took_plain(taken, tokens);
+  return i;
 }
 
 // ---------------------------------------------------------------------------------------- section 3.1
@@ -191,33 +274,32 @@ Status CapacityPass::to_completion(bool static_batch) {
   int32_t *receiving = t_.list_a.data(), *others = t_.list_b.data();
   int32_t receivings = 0, other = 0;
 
-  for (int32_t i = 0; i < plan_.active; ++i) {
+  const int32_t n = plan_.active;
+  for (int32_t i = 0; i < n; ++i) {
+    i = plain_generations<false>(i, n, nullptr);
+    if (i == n) break;
     const int32_t index = t_.active[i];
     if (!t_.sound(index)) return t_.unsound(index);
     berth_row &row = t_.rows[index];
+    const bool inside = in_range(row);
+    if (inside && is_generation(row.state) && !full()) {
+      take(index, row);
+      reserve(index, row);
+      continue;
+    }
     if (delays && seeds(row)) register_keys(index);
-    if (row.state != BERTH_STATE_GENERATION_INIT && !in_range(row)) {
+    if (row.state != BERTH_STATE_GENERATION_INIT && !inside) {
       claim_retiree(row);
       if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8: what is on the way will want its pages
         ++admitted_;
-        claim(row);
-        const berth_demand *demand = t_.demands(index);
-        for (int32_t p = 0; p < pools_; ++p) free_[p] -= need(row, demand[p], demand[p].remaining);
+        reserve(index, row);
       }
       t_.wait(row, Table::outside_reason(row));
-      continue;
-    }
-    if (full()) {
+    } else if (full()) {
       // What was classified so far can't be admitted either.
       for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
       for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
       return rest(i, BERTH_WAIT_BATCH);
-    }
-    if (is_generation(row.state)) {
-      take(index, row);
-      const berth_demand *demand = t_.demands(index);
-      for (int32_t p = 0; p < pools_; ++p) free_[p] -= need(row, demand[p], demand[p].remaining);
-      claim(row);
     } else if (row.state == BERTH_STATE_GENERATION_INIT) {
       receiving[receivings++] = index;
     } else {
@@ -225,7 +307,7 @@ Status CapacityPass::to_completion(bool static_batch) {
     }
   }
 
-  if (static_batch && (own_ ? admitted_ : plan_.fitting) > 0) {  // D8
+  if (static_batch && (own_ ? admitted_ : fitting_) > 0) {  // D8
     for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
     for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
     return Status::kOk;
@@ -329,22 +411,26 @@ Status CapacityPass::max_utilization() {
   const auto step = [this](const berth_row &row, const berth_demand &d) { return step_need(row, d); };
   int64_t used[kMaxPools] = {};
   for (int32_t p = 0; p < pools_; ++p) free_[p] = t_.pools[p].free;
-  const bool looks_ahead = may_delay_ || own_;
   if (may_delay_) begin_delays(false);  // only the self cache's keys count here
-  // Rows behind the first one that gets paused are never looked at again: look at all of them once.
-  for (int32_t i = 0; i < plan_.active; ++i) {
-    const int32_t index = t_.active[i];
-    if (!t_.sound(index)) return t_.unsound(index);
-    if (!looks_ahead) continue;
-    const berth_row &row = t_.rows[index];
-    if (may_delay_ && seeds(row)) register_keys(index);
-    if (own_ && !in_range(row)) claim_retiree(row);
+  bool seeded = false;
+  if (own_ && rules_.adapter_pages >= 0) {
+    for (int32_t i = 0; i < plan_.active; ++i) {
+      if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
+      const berth_row &row = t_.rows[t_.active[i]];
+      if (!in_range(row)) claim_retiree(row);
+    }
   }
 
   int32_t end = plan_.active;
   int32_t i = 0;
   while (i < end) {
+    i = plain_generations<true>(i, end, used);
+    if (i == end) break;
     const int32_t index = t_.active[i];
+    if (!t_.sound(index)) {
+      end_simulation();
+      return t_.unsound(index);
+    }
     berth_row &row = t_.rows[index];
     if (row.state != BERTH_STATE_GENERATION_INIT && !in_range(row)) {
       if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8
@@ -359,10 +445,19 @@ Status CapacityPass::max_utilization() {
       end_simulation();
       return t_.refuse(index, BERTH_FIELD_STATE);
     }
-    if (may_delay_ && delayed(index, row)) {
-      t_.wait(row, BERTH_WAIT_PREFIX);
-      ++i;
-      continue;
+    if (may_delay_ && is_first_chunk(row)) {
+      if (!seeded) {
+        seeded = true;
+        for (int32_t k = 0; k < plan_.active; ++k) {
+          if (!t_.sound(t_.active[k])) continue;
+          if (seeds(t_.rows[t_.active[k]])) register_keys(t_.active[k]);
+        }
+      }
+      if (delayed(index, row)) {
+        t_.wait(row, BERTH_WAIT_PREFIX);
+        ++i;
+        continue;
+      }
     }
 
     int32_t reason = BERTH_WAIT_NONE;
@@ -401,6 +496,10 @@ Status CapacityPass::max_utilization() {
     // The last one that holds something gives it up, and everybody behind it waits with it.
     int32_t victim = end - 1;
     while (victim >= i) {
+      if (!t_.sound(t_.active[victim])) {
+        end_simulation();
+        return t_.unsound(t_.active[victim]);
+      }
       const berth_row &candidate = t_.rows[t_.active[victim]];
       if (started(candidate) && !(own_ && candidate.in_flight > 0)) break;  // D6
       --victim;
@@ -420,6 +519,10 @@ Status CapacityPass::max_utilization() {
     end = victim;
   }
   for (; i < end; ++i) {  // the request cap
+    if (!t_.sound(t_.active[i])) {
+      end_simulation();
+      return t_.unsound(t_.active[i]);
+    }
     berth_row &row = t_.rows[t_.active[i]];
     const bool inside = row.state == BERTH_STATE_GENERATION_INIT || in_range(row);
     t_.wait(row, inside ? static_cast<int32_t>(BERTH_WAIT_BATCH) : Table::outside_reason(row));
@@ -430,6 +533,10 @@ Status CapacityPass::max_utilization() {
 
 }  // namespace
 
-Status run_capacity(Table &table, const berth_rules &rules) { return CapacityPass(table, rules).run(); }
+Status run_capacity(Table &table, const berth_rules &rules) {
+  if (!(rules.stages & BERTH_STAGE_BATCH)) return CapacityPass(table, rules, nullptr).run();
+  BatchPass batch(table, rules);
+  return CapacityPass(table, rules, &batch).run();
+}
 
 }  // namespace berth

@@ -1,180 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spec 02 section 6. Where the two policy sets differ, docs/policies.md numbers the difference and so do the comments.
-#include "core/microbatch.hpp"
+#include "core/batch_pass.hpp"
 
 #include <algorithm>
-#include <limits>
+
+#include "core/microbatch.hpp"
 
 namespace berth {
 
 namespace {
-
-constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();
 
 // What a chunk of so many of the remaining tokens costs when that many are expected in the cache.
 int64_t cost(int64_t chunk, int64_t reuse, int64_t remaining) {
   return reuse <= 0 || reuse + chunk < remaining ? chunk : std::max<int64_t>(0, remaining - reuse);
 }
 
-class BatchPass {
- public:
-  BatchPass(Table &table, const berth_rules &rules)
-      : t_(table),
-        rules_(rules),
-        plan_(table.schedule),
-        own_(rules.set == BERTH_SET_BERTH),
-        chunked_(rules.chunking != BERTH_CHUNK_NONE),
-        max_tokens_(rules.max_num_tokens > 0 ? rules.max_num_tokens : kNoLimit),
-        max_context_(rules.max_context_tokens > 0 ? rules.max_context_tokens : kNoLimit) {}
+}  // namespace
 
-  Status run(std::span<const int32_t> list);
+int64_t BatchPass::chunk_cost(int32_t place, int64_t chunk) const {
+  const int32_t index = t_.list_c[place];
+  return cost(chunk, reuse(index), remaining(index));
+}
 
- private:
-  // D7: state 11 is a context.
-  bool context(int32_t state) const {
-    return state == BERTH_STATE_CONTEXT_INIT || (own_ && state == BERTH_STATE_CONTEXT_INIT_AND_TRANSFER);
+void BatchPass::pick(int32_t index, int64_t tokens, int32_t drafts) {
+  berth_row &row = t_.rows[index];
+  Table::runs(row);
+  t_.contexts[contexts_++] = berth_pick{index, static_cast<int32_t>(tokens), drafts, row.context_cursor};
+}
+
+void BatchPass::offer(int32_t index, berth_row &row) {
+  if (row.in_flight > 0) return t_.wait(row, BERTH_WAIT_IN_FLIGHT);
+  if (row.state < rules_.range_begin || row.state >= rules_.batch_range_end || awaits_encoder(row)) {
+    return t_.wait(row, Table::outside_reason(row));
   }
-  int64_t reuse(int32_t index) const {
-    const berth_row &row = t_.rows[index];
-    return row.context_cursor == row.cached_tokens ? t_.side[index].reusable_tokens : 0;
-  }
-  int64_t remaining(int32_t index) const { return t_.rows[index].prompt_tokens - t_.rows[index].context_cursor; }
-  int64_t chunk_cost(int32_t place, int64_t chunk) const {
-    const int32_t index = t_.list_a[place];
-    return cost(chunk, reuse(index), remaining(index));
-  }
-  void pick(int32_t index, int64_t tokens, int32_t drafts) {
-    berth_row &row = t_.rows[index];
+  if (stopped_ != BERTH_WAIT_NONE) return t_.wait(row, stopped_);
+
+  if (row.state == BERTH_STATE_ENCODER_INIT) {
+    const int64_t n = t_.side[index].encoder_tokens;
+    if (n > max_context_ || (own_ && n > max_tokens_)) return too_long(index, row, BERTH_FIELD_ENCODER_TOKENS);
+    if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
     Table::runs(row);
-    t_.contexts[plan_.contexts++] =
-        berth_pick{index, static_cast<int32_t>(tokens), drafts, row.context_cursor};
+    adapters_ |= row.adapter >= 0;
+    t_.encoders[encoders_++] = index;
+    tokens_ += n;
+  } else if (context(row.state) && !chunked_) {
+    const int64_t rest = remaining(index);
+    const int64_t tokens = static_cast<int64_t>(row.prompt_tokens) + row.generated_tokens;
+    const int64_t n = std::max<int64_t>(1, cost(tokens, reuse(index), rest) + row.draft_tokens);
+    if (n > max_context_ || (own_ && n > max_tokens_)) return too_long(index, row, BERTH_FIELD_PROMPT_TOKENS);
+    if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
+    pick(index, rest, row.draft_tokens);
+    tokens_ += n;
+  } else if (context(row.state)) {
+    // Contexts that are to be chunked never end the loop.
+    const int64_t rest = remaining(index);
+    int64_t n = cost(rest, reuse(index), rest) + row.draft_tokens;
+    if (n > max_context_) {
+      n = max_context_;
+      all_fit_ = false;
+    }
+    t_.list_c[chunks_] = index;
+    t_.chunk[chunks_] = static_cast<int32_t>(rest);
+    t_.drafts[chunks_] = row.draft_tokens;
+    ++chunks_;
+    chunk_tokens_ += n;
+  } else if (is_generation(row.state) || !own_) {  // D7: parity runs whatever else is in the range as a generation
+    const int64_t n = static_cast<int64_t>(row.beam_width) + row.draft_tokens;
+    if (own_ && n > max_tokens_) return t_.wait(row, BERTH_WAIT_TOKENS);  // D5
+    if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
+    if (beam_ == 0) beam_ = row.beam_width;
+    if (row.beam_width != beam_) return t_.wait(row, BERTH_WAIT_BATCH);
+    Table::runs(row);
+    adapters_ |= row.adapter >= 0;
+    t_.generations[generations_++] = index;
+    tokens_ += n;
+  } else {
+    return t_.wait(row, Table::outside_reason(row));
   }
+  place(1);
+}
 
-  Status chunk_contexts();
-  void equal_progress(int64_t capacity);
-  void first_come_first_served(int64_t capacity);
-  Status force(int64_t capacity);
-  void trim_drafts(int64_t capacity);
+// D5: parity gives up the iteration, berth-1 the request.
+void BatchPass::too_long(int32_t index, berth_row &row, berth_row_field field) {
+  if (own_) return t_.wait(row, BERTH_WAIT_TOKENS);
+  if (status_ == Status::kOk) status_ = t_.refuse(index, field);
+}
 
-  Table &t_;
-  const berth_rules &rules_;
-  berth_schedule &plan_;
-  const bool own_;
-  const bool chunked_;
-  const int64_t max_tokens_, max_context_;
-  int64_t batch_ = 0;         // tokens of encoders, generations and unchunked contexts
-  int64_t chunk_tokens_ = 0;  // what the contexts to chunk would take whole
-  int32_t chunks_ = 0;        // entries of list_a: contexts to chunk
-  bool all_fit_ = true;
-};
+void BatchPass::stop(berth_row &row, int32_t reason) {
+  stopped_ = reason;
+  t_.wait(row, reason);
+}
 
-Status BatchPass::run(std::span<const int32_t> list) {
-  int32_t places = 0;
-  int32_t beam = 0;
-  size_t i = 0;
-  int32_t stopped = BERTH_WAIT_NONE;
-  for (; i < list.size(); ++i) {
-    const int32_t index = list[i];
-    if (!t_.sound(index)) return t_.unsound(index);
-    berth_row &row = t_.rows[index];
-    if (row.in_flight > 0) {
-      t_.wait(row, BERTH_WAIT_IN_FLIGHT);
-      continue;
-    }
-    if (row.state < rules_.range_begin || row.state >= rules_.batch_range_end || awaits_encoder(row)) {
-      t_.wait(row, Table::outside_reason(row));
-      continue;
-    }
-    if (row.state == BERTH_STATE_ENCODER_INIT) {
-      const int64_t n = t_.side[index].encoder_tokens;
-      if (n > max_context_ || (own_ && n > max_tokens_)) {
-        if (!own_) return t_.refuse(index, BERTH_FIELD_ENCODER_TOKENS);
-        t_.wait(row, BERTH_WAIT_TOKENS);  // D5
-        continue;
-      }
-      if (batch_ + n > max_tokens_) {
-        stopped = BERTH_WAIT_TOKENS;
-        break;
-      }
-      Table::runs(row);
-      t_.encoders[plan_.encoders++] = index;
-      batch_ += n;
-    } else if (context(row.state) && !chunked_) {
-      const int64_t rest = remaining(index);
-      const int64_t tokens = static_cast<int64_t>(row.prompt_tokens) + row.generated_tokens;
-      const int64_t n = std::max<int64_t>(1, cost(tokens, reuse(index), rest) + row.draft_tokens);
-      if (n > max_context_ || (own_ && n > max_tokens_)) {
-        if (!own_) return t_.refuse(index, BERTH_FIELD_PROMPT_TOKENS);
-        t_.wait(row, BERTH_WAIT_TOKENS);  // D5
-        continue;
-      }
-      if (batch_ + n > max_tokens_) {
-        stopped = BERTH_WAIT_TOKENS;
-        break;
-      }
-      pick(index, rest, row.draft_tokens);
-      batch_ += n;
-    } else if (context(row.state)) {
-      // Contexts that are to be chunked never end the loop.
-      const int64_t rest = remaining(index);
-      int64_t n = cost(rest, reuse(index), rest) + row.draft_tokens;
-      if (n > max_context_) {
-        n = max_context_;
-        all_fit_ = false;
-      }
-      t_.list_a[chunks_] = index;
-      t_.chunk[chunks_] = static_cast<int32_t>(rest);
-      t_.drafts[chunks_] = row.draft_tokens;
-      ++chunks_;
-      chunk_tokens_ += n;
-    } else if (is_generation(row.state) || !own_) {  // D7: parity runs whatever else is in the range as a generation
-      const int64_t n = static_cast<int64_t>(row.beam_width) + row.draft_tokens;
-      if (own_ && n > max_tokens_) {  // D5
-        t_.wait(row, BERTH_WAIT_TOKENS);
-        continue;
-      }
-      if (batch_ + n > max_tokens_) {
-        stopped = BERTH_WAIT_TOKENS;
-        break;
-      }
-      if (beam == 0) beam = row.beam_width;
-      if (row.beam_width != beam) {
-        t_.wait(row, BERTH_WAIT_BATCH);
-        continue;
-      }
-      Table::runs(row);
-      t_.generations[plan_.generations++] = index;
-      batch_ += n;
-    } else {
-      t_.wait(row, Table::outside_reason(row));
-      continue;
-    }
-    if (++places >= rules_.max_batch_size) {
-      stopped = BERTH_WAIT_BATCH;
-      ++i;
-      break;
-    }
-  }
-  for (; i < list.size(); ++i) {
-    const int32_t index = list[i];
-    if (!t_.sound(index)) return t_.unsound(index);
-    berth_row &row = t_.rows[index];
-    const bool inside = row.state >= rules_.range_begin && row.state < rules_.batch_range_end && !awaits_encoder(row);
-    t_.wait(row, row.in_flight > 0 ? static_cast<int32_t>(BERTH_WAIT_IN_FLIGHT)
-                                   : (inside ? stopped : Table::outside_reason(row)));
-  }
+Status BatchPass::finish() {
+  if (status_ != Status::kOk) return status_;
   if (const Status status = chunk_contexts(); status != Status::kOk) return status;
-  plan_.batch_tokens = batch_;
-  sort_batch(t_, !all_fit_);
+  berth_schedule &plan = t_.schedule;
+  plan.encoders = encoders_;
+  plan.contexts = contexts_;
+  plan.generations = generations_;
+  plan.batch_tokens = tokens_;
+  sort_batch(t_, !all_fit_, adapters_);
   return Status::kOk;
 }
 
 Status BatchPass::chunk_contexts() {
-  if (chunk_tokens_ > max_tokens_ - batch_) all_fit_ = false;
+  if (chunk_tokens_ > max_tokens_ - tokens_) all_fit_ = false;
   if (rules_.chunking == BERTH_CHUNK_FORCE) all_fit_ = false;
   if (chunks_ == 0) return Status::kOk;
   if (!all_fit_) {
-    const int64_t capacity = max_tokens_ == kNoLimit ? kNoLimit : max_tokens_ - batch_;
+    const int64_t capacity = max_tokens_ == kNoLimit ? kNoLimit : max_tokens_ - tokens_;
     std::fill_n(t_.chunk.begin(), chunks_, 0);
     switch (rules_.chunking) {
       case BERTH_CHUNK_EQUAL_PROGRESS: equal_progress(capacity); break;
@@ -186,10 +120,10 @@ Status BatchPass::chunk_contexts() {
     trim_drafts(capacity);
   }
   for (int32_t k = 0; k < chunks_; ++k) {
-    const int32_t index = t_.list_a[k];
+    const int32_t index = t_.list_c[k];
     berth_row &row = t_.rows[index];
     if (t_.chunk[k] > 0) {
-      batch_ += chunk_cost(k, t_.chunk[k]);
+      tokens_ += chunk_cost(k, t_.chunk[k]);
       pick(index, t_.chunk[k], t_.drafts[k]);
     } else {
       t_.wait(row, BERTH_WAIT_TOKENS);
@@ -206,7 +140,7 @@ void BatchPass::equal_progress(int64_t capacity) {
     moved = 0;
     for (int32_t k = 0; k < chunks_; ++k) {
       const int64_t chunk = t_.chunk[k];
-      const int64_t candidate = std::min(chunk + rules_.chunk_unit, remaining(t_.list_a[k]));
+      const int64_t candidate = std::min(chunk + rules_.chunk_unit, remaining(t_.list_c[k]));
       const int64_t delta = chunk_cost(k, candidate) - chunk_cost(k, chunk);
       if (used + delta > capacity || candidate > max_context_) continue;
       t_.chunk[k] = static_cast<int32_t>(candidate);
@@ -220,7 +154,7 @@ void BatchPass::equal_progress(int64_t capacity) {
 void BatchPass::first_come_first_served(int64_t capacity) {
   const int64_t unit = rules_.chunk_unit;
   for (int32_t k = 0; k < chunks_; ++k) {
-    const int64_t want = remaining(t_.list_a[k]);
+    const int64_t want = remaining(t_.list_c[k]);
     int64_t chunk = want;
     if (capacity < chunk_cost(k, want)) chunk = capacity;
     if (chunk_cost(k, chunk) > max_context_) chunk = std::min(max_context_, want);
@@ -236,7 +170,7 @@ Status BatchPass::force(int64_t capacity) {
   if (unit > max_context_) return Status::kArgument;
   int64_t total = 0;
   for (int32_t k = 0; k < chunks_; ++k) {
-    const int32_t index = t_.list_a[k];
+    const int32_t index = t_.list_c[k];
     int64_t target = next_snapshot(t_, index) - t_.rows[index].context_cursor;
     if (target > max_context_) target = max_context_ / unit * unit;
     if (total + target > capacity) target = std::min(target, capacity - total) / unit * unit;
@@ -253,7 +187,7 @@ void BatchPass::trim_drafts(int64_t capacity) {
   for (int32_t k = 0; k < chunks_; ++k) total += chunk_cost(k, t_.chunk[k]);
   for (int32_t k = 0; k < chunks_; ++k) {
     const int64_t chunk = t_.chunk[k];
-    if (chunk < remaining(t_.list_a[k]) || t_.drafts[k] == 0) continue;
+    if (chunk < remaining(t_.list_c[k]) || t_.drafts[k] == 0) continue;
     int64_t space = (unit - chunk % unit) % unit;
     space = std::max<int64_t>(0, std::min(space, max_context_ - chunk));
     int64_t keep = std::min<int64_t>(t_.drafts[k], space);
@@ -262,8 +196,6 @@ void BatchPass::trim_drafts(int64_t capacity) {
     total += keep;
   }
 }
-
-}  // namespace
 
 int32_t next_snapshot(const Table &table, int32_t index) {
   const berth_row &row = table.rows[index];
@@ -274,7 +206,7 @@ int32_t next_snapshot(const Table &table, int32_t index) {
   return next == end ? row.prompt_tokens : std::min(*next, row.prompt_tokens);
 }
 
-void sort_batch(Table &t, bool split) {
+void sort_batch(Table &t, bool split, bool adapters) {
   berth_schedule &plan = t.schedule;
   // The place in the list makes every key unique, so the order is total and nothing depends on the sort.
   const auto key = [&t](int32_t row, size_t place) {
@@ -285,9 +217,7 @@ void sort_batch(Table &t, bool split) {
   };
   const auto sort_list = [&](std::vector<int32_t> &list, int32_t count) {
     const size_t n = static_cast<size_t>(count);
-    bool plain = true;
-    for (size_t i = 0; i < n && plain; ++i) plain = t.rows[list[i]].adapter < 0;
-    if (plain) return;
+    if (!adapters) return;
     for (size_t i = 0; i < n; ++i) t.sort_keys[i] = key(list[i], i);
     if (sorted(n)) return;
     std::sort(t.sort_keys.begin(), t.sort_keys.begin() + count);
@@ -309,7 +239,12 @@ void sort_batch(Table &t, bool split) {
 }
 
 Status run_microbatch(Table &table, const berth_rules &rules, std::span<const int32_t> list) {
-  return BatchPass(table, rules).run(list);
+  BatchPass pass(table, rules);
+  for (const int32_t index : list) {
+    if (!table.sound(index)) return table.unsound(index);
+    pass.offer(index, table.rows[index]);
+  }
+  return pass.finish();
 }
 
 }  // namespace berth

@@ -210,7 +210,7 @@ Status OneLoop::run() {
     const berth_pick &pick = t_.contexts[i];
     split = pick.position + pick.tokens < t_.rows[pick.row].prompt_tokens;
   }
-  sort_batch(t_, split);
+  sort_batch(t_, split, true);
   plan_.batch_tokens = used_;
   plan_.fitting = plan_.encoders + plan_.contexts + plan_.generations;
   plan_.stalled = stalled() ? 1 : 0;

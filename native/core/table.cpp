@@ -69,6 +69,7 @@ Table::Table(const berth_table_config &c, const berth_pool *pool_list)
       row_epoch(static_cast<size_t>(c.rows)),
       list_a(static_cast<size_t>(c.rows)),
       list_b(static_cast<size_t>(c.rows)),
+      list_c(static_cast<size_t>(c.rows)),
       chunk(static_cast<size_t>(c.rows)),
       drafts(static_cast<size_t>(c.rows)),
       sort_keys(static_cast<size_t>(c.rows)),
@@ -306,8 +307,9 @@ Status Table::run(const berth_rules &rules) {
   if (rules.stages == BERTH_STAGE_ONE_LOOP) {
     status = run_one_loop(*this, rules);
   } else {
-    if (rules.stages & BERTH_STAGE_CAPACITY) status = run_capacity(*this, rules);
-    if (status == Status::kOk && (rules.stages & BERTH_STAGE_BATCH)) {
+    if (rules.stages & BERTH_STAGE_CAPACITY) {
+      status = run_capacity(*this, rules);  // the batch stage too, if it is wanted: in the same pass
+    } else if (rules.stages & BERTH_STAGE_BATCH) {
       status = run_microbatch(*this, rules, {fitting.data(), static_cast<size_t>(s.fitting)});
     }
     if (status == Status::kOk && (rules.stages & BERTH_STAGE_BATCH_ACTIVE)) {

@@ -3,6 +3,7 @@
 // construction.
 #pragma once
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "berth/berth.h"
@@ -25,6 +26,20 @@ inline bool is_first_chunk(const berth_row &row) {
 inline bool awaits_encoder(const berth_row &row) {
   return (row.flags & BERTH_ROW_ENCODER_PENDING) && is_context(row.state);
 }
+
+// Rows of a cache line each must not lie across two.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U> &) {}
+  T *allocate(size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T *p, size_t) { ::operator delete(p, std::align_val_t{64}); }
+  bool operator==(const LineAllocator &) const { return true; }
+};
+template <class T>
+using LineVector = std::vector<T, LineAllocator<T>>;
 
 // A set of 64-bit keys that is emptied in constant time.
 class KeySet {
@@ -98,9 +113,9 @@ class Table {
   }
   const berth_demand *demands(int32_t row) const { return &demand[static_cast<size_t>(row) * pools.size()]; }
 
-  std::vector<berth_row> rows;
-  std::vector<berth_side_row> side;
-  std::vector<berth_demand> demand;  // [rows][pools]
+  LineVector<berth_row> rows;
+  LineVector<berth_side_row> side;
+  LineVector<berth_demand> demand;  // [rows][pools]
   std::vector<berth_held> held;      // [rows][pools]
   std::vector<int32_t> held_pages;
   std::vector<int32_t> snapshots;
@@ -117,7 +132,7 @@ class Table {
   uint64_t epoch = 0;                   // of the pass; stamps below that differ are void
   std::vector<uint64_t> adapter_epoch;  // [adapters]
   std::vector<uint64_t> row_epoch;      // [rows]
-  std::vector<int32_t> list_a, list_b;  // [rows]
+  std::vector<int32_t> list_a, list_b, list_c;  // [rows]
   std::vector<int32_t> chunk;           // [rows], by place in a list
   std::vector<int32_t> drafts;          // [rows], by place in a list
   std::vector<uint64_t> sort_keys;      // [rows]
