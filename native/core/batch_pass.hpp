@@ -46,6 +46,8 @@ class BatchPass {
   // The next row in scheduling order.
   void offer(int32_t index, berth_row &row);
   Status finish();
+  // Could it not run in an empty batch either?
+  bool hopeless(int32_t index, const berth_row &row) const;
 
  private:
   // D7: state 11 is a context.
@@ -63,7 +65,8 @@ class BatchPass {
     if (places_ >= rules_.max_batch_size) stopped_ = BERTH_WAIT_BATCH;
   }
   void pick(int32_t index, int64_t tokens, int32_t drafts);
-  void too_long(int32_t index, berth_row &row, berth_row_field field);
+  int64_t whole_cost(int32_t index, const berth_row &row) const;
+  void too_long(int32_t index, berth_row_field field);
   void stop(berth_row &row, int32_t reason);
 
   Status chunk_contexts();

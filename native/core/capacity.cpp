@@ -141,15 +141,22 @@ class CapacityPass {
     for (int32_t p = 0; p < pools_; ++p) free_[p] -= static_cast<int64_t>(demand[p].remaining) - demand[p].credit;
     claim(row);
   }
-  // D5: the first pool that could never hold what the row needs, even empty; kFits if there is none.
+  // D5: the first pool that could never hold what the row needs, even empty; kFits if there is none. Who hasn't started
+  // must have room up to its last token, or it would be paused again and again.
   template <class Need>
   int32_t hopeless(int32_t index, const berth_row &row, Need &&of) const {
     if (!own_) return kFits;
+    const bool fresh = is_first_chunk(row) || row.state == BERTH_STATE_GENERATION_INIT;
     const berth_demand *demand = t_.demands(index);
     for (int32_t p = 0; p < pools_; ++p) {
-      if (t_.pools[p].total >= 0 && of(row, demand[p]) > t_.pools[p].total) return p;
+      const int64_t total = t_.pools[p].total;
+      if (total >= 0 && (of(row, demand[p]) > total || (fresh && demand[p].remaining > total))) return p;
     }
     return kFits;
+  }
+  // D5: is it longer than a batch?
+  bool never_runs(int32_t index, const berth_row &row) const {
+    return own_ && batch_ && batch_->hopeless(index, row);
   }
   void start_simulation();
   void release(int32_t index);
@@ -282,9 +289,11 @@ Status CapacityPass::to_completion(bool static_batch) {
     if (!t_.sound(index)) return t_.unsound(index);
     berth_row &row = t_.rows[index];
     const bool inside = in_range(row);
-    if (inside && is_generation(row.state) && !full()) {
+    const bool runs = is_generation(row.state) || (own_ && is_context(row.state) && !is_first_chunk(row));  // D10
+    if (inside && runs && !full()) {
       take(index, row);
       reserve(index, row);
+      if (delays) taken_context(index, row);
       continue;
     }
     if (delays && seeds(row)) register_keys(index);
@@ -336,6 +345,10 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
     if (full()) return leave(BERTH_WAIT_BATCH);
     if (!encoder && !is_context(row.state) && row.state != BERTH_STATE_GENERATION_INIT) {
       t_.wait(row, Table::outside_reason(row));
+      continue;
+    }
+    if (never_runs(index, row)) {
+      t_.wait(row, BERTH_WAIT_TOKENS);
       continue;
     }
     if (!encoder) {
@@ -460,6 +473,19 @@ Status CapacityPass::max_utilization() {
       }
     }
 
+    if (!is_generation(row.state) && never_runs(index, row)) {
+      t_.wait(row, BERTH_WAIT_TOKENS);
+      ++i;
+      continue;
+    }
+    if (row.state != BERTH_STATE_ENCODER_INIT) {
+      if (const int32_t pool = hopeless(index, row, step); pool != kFits) {
+        t_.wait(row, BERTH_WAIT_PAGES | pool << 8);
+        ++i;
+        continue;
+      }
+    }
+
     int32_t reason = BERTH_WAIT_NONE;
     const berth_demand *demand = t_.demands(index);
     if (full()) {
@@ -484,10 +510,8 @@ Status CapacityPass::max_utilization() {
     }
     if (own_) {
       if (reason == BERTH_WAIT_BATCH) break;  // D1: a pause makes no place
-      // D1: nor does it free adapter pages; D5: nor will there ever be enough pages
-      const int32_t pool = reason == BERTH_WAIT_ADAPTER ? kFits : hopeless(index, row, step);
-      if (reason == BERTH_WAIT_ADAPTER || pool != kFits) {
-        t_.wait(row, pool == kFits ? reason : BERTH_WAIT_PAGES | pool << 8);
+      if (reason == BERTH_WAIT_ADAPTER) {           // D1: nor does it free adapter pages
+        t_.wait(row, reason);
         ++i;
         continue;
       }

@@ -35,21 +35,20 @@ void BatchPass::offer(int32_t index, berth_row &row) {
   }
   if (stopped_ != BERTH_WAIT_NONE) return t_.wait(row, stopped_);
 
+  if (own_ && hopeless(index, row)) return t_.wait(row, BERTH_WAIT_TOKENS);  // D5
   if (row.state == BERTH_STATE_ENCODER_INIT) {
     const int64_t n = t_.side[index].encoder_tokens;
-    if (n > max_context_ || (own_ && n > max_tokens_)) return too_long(index, row, BERTH_FIELD_ENCODER_TOKENS);
+    if (n > max_context_) return too_long(index, BERTH_FIELD_ENCODER_TOKENS);
     if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
     Table::runs(row);
     adapters_ |= row.adapter >= 0;
     t_.encoders[encoders_++] = index;
     tokens_ += n;
   } else if (context(row.state) && !chunked_) {
-    const int64_t rest = remaining(index);
-    const int64_t tokens = static_cast<int64_t>(row.prompt_tokens) + row.generated_tokens;
-    const int64_t n = std::max<int64_t>(1, cost(tokens, reuse(index), rest) + row.draft_tokens);
-    if (n > max_context_ || (own_ && n > max_tokens_)) return too_long(index, row, BERTH_FIELD_PROMPT_TOKENS);
+    const int64_t n = whole_cost(index, row);
+    if (n > max_context_) return too_long(index, BERTH_FIELD_PROMPT_TOKENS);
     if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
-    pick(index, rest, row.draft_tokens);
+    pick(index, remaining(index), row.draft_tokens);
     tokens_ += n;
   } else if (context(row.state)) {
     // Contexts that are to be chunked never end the loop.
@@ -66,7 +65,6 @@ void BatchPass::offer(int32_t index, berth_row &row) {
     chunk_tokens_ += n;
   } else if (is_generation(row.state) || !own_) {  // D7: parity runs whatever else is in the range as a generation
     const int64_t n = static_cast<int64_t>(row.beam_width) + row.draft_tokens;
-    if (own_ && n > max_tokens_) return t_.wait(row, BERTH_WAIT_TOKENS);  // D5
     if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
     if (beam_ == 0) beam_ = row.beam_width;
     if (row.beam_width != beam_) return t_.wait(row, BERTH_WAIT_BATCH);
@@ -80,9 +78,22 @@ void BatchPass::offer(int32_t index, berth_row &row) {
   place(1);
 }
 
-// D5: parity gives up the iteration, berth-1 the request.
-void BatchPass::too_long(int32_t index, berth_row &row, berth_row_field field) {
-  if (own_) return t_.wait(row, BERTH_WAIT_TOKENS);
+// What a context costs that isn't chunked.
+int64_t BatchPass::whole_cost(int32_t index, const berth_row &row) const {
+  const int64_t tokens = static_cast<int64_t>(row.prompt_tokens) + row.generated_tokens;
+  return std::max<int64_t>(1, cost(tokens, reuse(index), remaining(index)) + row.draft_tokens);
+}
+
+bool BatchPass::hopeless(int32_t index, const berth_row &row) const {
+  if (row.state == BERTH_STATE_ENCODER_INIT) {
+    return t_.side[index].encoder_tokens > std::min(max_tokens_, max_context_);
+  }
+  if (is_context(row.state)) return !chunked_ && whole_cost(index, row) > std::min(max_tokens_, max_context_);
+  return is_generation(row.state) && row.beam_width + row.draft_tokens > max_tokens_;
+}
+
+// Parity gives up the iteration.
+void BatchPass::too_long(int32_t index, berth_row_field field) {
   if (status_ == Status::kOk) status_ = t_.refuse(index, field);
 }
 

@@ -100,7 +100,11 @@ final class Naive {
   // ------------------------------------------------------------------------------ capacity
 
   static Plan capacity(
-      List<Req> list, Pools pools, int[] adapterPages, CapacityRules rules, boolean batchToo) {
+      List<Req> list,
+      Pools pools,
+      int[] adapterPages,
+      CapacityRules rules,
+      Optional<BatchRules> batchToo) {
     CapacityRule rule = pools.free().length == 0 ? CapacityRule.MAX_REQUESTS : rules.rule();
     Pass pass = new Pass(list, pools, adapterPages, rules, batchToo);
     switch (rule) {
@@ -118,7 +122,7 @@ final class Naive {
     final int[] adapterPages;
     final CapacityRules rules;
     final boolean own;
-    final boolean batchToo;
+    final Optional<BatchRules> batchToo;
     final boolean delays;
     final boolean selfReuse;
     final boolean crossReuse;
@@ -134,7 +138,7 @@ final class Naive {
         Pools pools,
         int[] adapterPages,
         CapacityRules rules,
-        boolean batchToo) {
+        Optional<BatchRules> batchToo) {
       this.list = list;
       this.pools = pools;
       this.adapterPages = adapterPages;
@@ -165,7 +169,7 @@ final class Naive {
     void seed(boolean cross) {
       for (Req req : list) {
         boolean running = req.context() && !req.firstChunk();
-        boolean counts = own ? req.inFlight > 0 : !(batchToo && req.awaitsEncoder);
+        boolean counts = own ? req.inFlight > 0 : !(batchToo.isPresent() && req.awaitsEncoder);
         if (running && counts) {
           register(req, cross);
         }
@@ -245,11 +249,19 @@ final class Naive {
 
     boolean hopeless(Req req, int[] pages) {
       for (int p = 0; p < pools.total().length; p++) {
-        if (own && pools.total()[p] >= 0 && need(req, p, pages) > pools.total()[p]) {
+        long total = pools.total()[p];
+        boolean fresh = req.firstChunk() || req.receives();
+        if (own
+            && total >= 0
+            && (need(req, p, pages) > total || (fresh && req.remaining[p] > total))) {
           return true;
         }
       }
       return false;
+    }
+
+    boolean neverRuns(Req req) {
+      return own && batchToo.map(batch -> tooLong(req, batch)).orElse(false);
     }
 
     void maxRequests() {
@@ -291,6 +303,12 @@ final class Naive {
         if (req.generation()) {
           plan.take(req);
           reserve(req, free);
+        } else if (own && req.context() && !req.firstChunk()) {
+          plan.take(req);
+          reserve(req, free);
+          if (delays && !staticBatch) {
+            register(req, cross);
+          }
         } else {
           (req.receives() ? receiving : others).add(req);
         }
@@ -321,6 +339,9 @@ final class Naive {
           return;
         }
         if (!req.encoder() && !req.context() && !req.receives()) {
+          continue;
+        }
+        if (neverRuns(req)) {
           continue;
         }
         if (!req.encoder()) {
@@ -380,6 +401,10 @@ final class Naive {
           i++;
           continue;
         }
+        if ((!req.generation() && neverRuns(req)) || (!req.encoder() && hopeless(req, step))) {
+          i++;
+          continue;
+        }
         boolean full = admitted() >= rules.maxRequests();
         boolean pages = req.encoder() || fits(req, step, used, free);
         if (!full && pages && adapterFits(req)) {
@@ -393,7 +418,7 @@ final class Naive {
         if (own && full) {
           return;
         }
-        if (own && (pages || hopeless(req, step))) {
+        if (own && pages) {
           i++;
           continue;
         }
@@ -445,6 +470,20 @@ final class Naive {
     return reuse <= 0 || reuse + chunk < rest ? chunk : Math.max(0, rest - reuse);
   }
 
+  /** Longer than any batch takes. */
+  private static boolean tooLong(Req req, BatchRules rules) {
+    int limit = rules.maxTokens() == 0 ? Integer.MAX_VALUE : rules.maxTokens();
+    int context = rules.maxContextTokens() == 0 ? limit : Math.min(limit, rules.maxContextTokens());
+    if (req.encoder()) {
+      return req.encoderTokens > context;
+    }
+    if (req.context()) {
+      return rules.chunking() == Chunking.NONE
+          && Math.max(1, cost(req, req.prompt + req.generated) + req.drafts) > context;
+    }
+    return req.generation() && req.beam + req.drafts > limit;
+  }
+
   static Batch batch(List<Req> list, BatchRules rules) {
     boolean own = rules.set() == PolicySet.BERTH_1;
     long limit = rules.maxTokens() == 0 ? Integer.MAX_VALUE : rules.maxTokens();
@@ -492,7 +531,7 @@ final class Naive {
         if (!generation && n > contextLimit && !own) {
           throw new Refused("too long");
         }
-        if (own && (n > limit || (!generation && n > contextLimit))) {
+        if (own && tooLong(req, rules)) {
           continue;
         }
         if (tokens + n > limit) {

@@ -11,6 +11,7 @@ import dev.berth.request.WaitReason;
 import dev.berth.route.Seeds;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -58,7 +59,7 @@ class NaiveSchedulingProperties {
     try {
       expected =
           Naive.capacity(
-              random.requests(), random.pools(), random.adapterPages(), random.capacity(), false);
+              random.requests(), random.pools(), random.adapterPages(), random.capacity(), Optional.empty());
     } catch (Naive.Refused refused) {
       assertThatThrownBy(scheduler::schedule).as(name).isInstanceOf(BerthException.class);
       return;
@@ -120,7 +121,7 @@ class NaiveSchedulingProperties {
     try {
       plan =
           Naive.capacity(
-              random.requests(), random.pools(), random.adapterPages(), random.capacity(), true);
+              random.requests(), random.pools(), random.adapterPages(), random.capacity(), Optional.of(random.batch()));
       batch = Naive.batch(plan.fitting(), random.batch());
     } catch (Naive.Refused refused) {
       assertThatThrownBy(scheduler::schedule).as(name).isInstanceOf(BerthException.class);
