@@ -9,7 +9,6 @@ namespace berth {
 
 namespace {
 
-constexpr int32_t kMaxRows = 1 << 20;
 constexpr uint8_t kTornDown = 0x80;  // in end_kind_: everything went back, the active list hasn't dropped the row yet
 
 constexpr int32_t kStateOrder[] = {-1, 0, 1, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23};
@@ -31,10 +30,6 @@ bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
 // this many steps later.
 constexpr int32_t kAhead = 12;
 
-bool is_context(int32_t state) {
-  return state == BERTH_STATE_CONTEXT_INIT || state == BERTH_STATE_CONTEXT_INIT_AND_TRANSFER;
-}
-
 }  // namespace
 
 bool RankCore::valid(const berth_core_config &c) {
@@ -42,7 +37,7 @@ bool RankCore::valid(const berth_core_config &c) {
   return c.struct_size == sizeof(berth_core_config) && c.rows >= 1 && c.rows <= kMaxRows && c.seats >= 1 &&
          c.seats <= kMaxRows && c.leases >= 1 && c.leases <= kMaxRows && c.reserved_leases >= 0 &&
          c.reserved_leases <= kMaxRows && c.max_batch_size >= 1 && c.max_batch_size <= kMaxRows &&
-         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 &&
+         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 15 &&
          c.admission_cap >= 1 && c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT &&
          c.range_end <= BERTH_STATE_COMPLETE && c.pending_batches >= 0 && c.pending_batches <= 64 &&
          flag(c.exclusive_flight) && flag(c.mark_retiring) && c.retiring >= BERTH_RETIRING_CHARGED &&
@@ -77,7 +72,7 @@ RankCore::RankCore(const berth_core_config &config)
       claims_(static_cast<size_t>(config.rows) + 1),
       contexts_(static_cast<size_t>(config.rows) + 1) {
   for (int32_t i = 0; i < config.rows; ++i) free_rows_[i] = config.rows - 1 - i;  // lowest row on top
-  for (berth_row &row : rows_) row.seat = row.lease = -1;
+  for (berth_row &row : rows_) row.seat = row.lease = row.adapter = -1;
   berth_row &dummy = rows_[dummy_];
   dummy.request_id = std::numeric_limits<uint64_t>::max();
   dummy.flags = BERTH_ROW_DUMMY;
@@ -220,7 +215,9 @@ void RankCore::admit() {
     // At least one token is computed: its logits make the first output token.
     row.context_cursor =
         a.state == BERTH_STATE_GENERATION_INIT ? a.prompt_tokens : std::min(a.cached_tokens, a.prompt_tokens - 1);
-    row.seat = row.lease = -1;
+    row.seat = row.lease = row.adapter = -1;
+    row.beam_width = 1;
+    row.draft_tokens = static_cast<int16_t>(config_.draft_tokens);
     berth_cold_row &cold = cold_[index];
     cold = berth_cold_row{};
     cold.tag = a.tag;
@@ -396,8 +393,8 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
     if (config_.pages >= 0 && pages_used_ + need > config_.pages) return BERTH_WAIT_PAGES;
     if (leases_.acquire(key, 0, cold.lease_handle) != Status::kOk) return BERTH_WAIT_LEASE;
     row.lease = static_cast<int32_t>(cold.lease_handle & 0xffffffffu);
-    row.pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
-    pages_used_ += row.pages;
+    cold.pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
+    pages_used_ += cold.pages;
     claim.what = kLease;
   }
   if (wants_seat) {
@@ -414,7 +411,7 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
 
 void RankCore::undo(const Claim &claim) {
   berth_row &row = rows_[claim.row];
-  const berth_cold_row &cold = cold_[claim.row];
+  berth_cold_row &cold = cold_[claim.row];
   if (claim.what & kSeat) {
     seats_.release(cold.seat_handle, 0);
     row.seat = -1;
@@ -422,8 +419,8 @@ void RankCore::undo(const Claim &claim) {
   if (claim.what & kLease) {
     leases_.release(cold.lease_handle, 0);
     row.lease = -1;
-    pages_used_ -= row.pages;
-    row.pages = 0;
+    pages_used_ -= cold.pages;
+    cold.pages = 0;
   }
 }
 
@@ -444,7 +441,7 @@ void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) 
 }
 
 void RankCore::defer(int32_t row, int32_t reason) {
-  rows_[row].wait_reason = reason;
+  rows_[row].wait_reason = static_cast<int16_t>(reason);
   ++iteration_.deferred[reason];
   if (reason == BERTH_WAIT_SEAT || reason == BERTH_WAIT_LEASE || reason == BERTH_WAIT_PAGES) ++cold_[row].deferrals;
 }
@@ -595,9 +592,9 @@ void RankCore::tear_down(int32_t index) {
       berth_done{row.request_id, cold.tag, index, end_kind_[index], row.generated_tokens, cold.deferrals};
   if (row.seat >= 0) seats_.release(cold.seat_handle, 0);
   if (row.lease >= 0) leases_.release(cold.lease_handle, 0);
-  pages_used_ -= row.pages;
+  pages_used_ -= cold.pages;
   row.seat = row.lease = -1;
-  row.pages = 0;
+  cold.pages = 0;
   row.flags = BERTH_ROW_FINISHED;
   end_kind_[index] |= kTornDown;
 }

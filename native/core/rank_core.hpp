@@ -7,6 +7,7 @@
 #include "berth/berth.h"
 #include "core/slots.hpp"
 #include "core/status.hpp"
+#include "core/table.hpp"
 
 namespace berth {
 

@@ -87,7 +87,7 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.max_batch_size = (1 << 20) + 1; },
       [](C &c) { c.max_num_tokens = -1; },
       [](C &c) { c.draft_tokens = -1; },
-      [](C &c) { c.draft_tokens = 1 << 16; },
+      [](C &c) { c.draft_tokens = 1 << 15; },
       [](C &c) { c.admission_cap = 0; },
       [](C &c) { c.max_resident = 0; },
       [](C &c) { c.range_end = 10; },
@@ -236,7 +236,7 @@ TEST(nobodyWaitsWhileHolding) {
   core.admit(2, BERTH_STATE_CONTEXT_INIT, 4, 3);
   core.step();
   CHECK(core.it().deferred[BERTH_WAIT_SEAT] == 1);
-  CHECK(core.it().leases_used == 1 && core.row(1).lease == -1 && core.row(1).pages == 0);
+  CHECK(core.it().leases_used == 1 && core.row(1).lease == -1 && core.cold(1).pages == 0);
   CHECK(core.cold(1).deferrals == 1 && core.row(1).wait_reason == BERTH_WAIT_SEAT);
 }
 
