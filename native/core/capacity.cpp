@@ -40,9 +40,9 @@ class CapacityPass {
   Status select() {
     if (pools_ == 0) return max_requests();
     switch (rules_.capacity) {
-      case BERTH_CAPACITY_MAX_REQUESTS: return max_requests();
-      case BERTH_CAPACITY_MAX_UTILIZATION: return max_utilization();
-      default: return to_completion(rules_.capacity == BERTH_CAPACITY_STATIC_BATCH);
+      case BERTH_POLICY_MAX_REQUESTS: return max_requests();
+      case BERTH_POLICY_MAX_UTILIZATION: return max_utilization();
+      default: return to_completion(rules_.capacity == BERTH_POLICY_STATIC_BATCH);
     }
   }
   // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
