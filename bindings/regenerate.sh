@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Regenerates bindings/java from native/include/berth/berth.h. Needs a jextract for JDK 25 in $JEXTRACT (see README.md).
 set -euo pipefail
 cd "$(dirname "$0")/.."

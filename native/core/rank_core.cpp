@@ -21,6 +21,15 @@ struct StateIndex {
 };
 constexpr StateIndex kStateIndex;
 
+// Positions of a sequence are ints: prompt and output together must be countable.
+bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
+  return max_new_tokens <= std::numeric_limits<int32_t>::max() - prompt_tokens;
+}
+
+// Ranks take turns, so a rank finds its rows outside of the near caches. Each pass asks for the row that it will need
+// this many steps later.
+constexpr int32_t kAhead = 12;
+
 }  // namespace
 
 bool RankCore::valid(const berth_core_config &c) {
@@ -28,14 +37,13 @@ bool RankCore::valid(const berth_core_config &c) {
   return c.struct_size == sizeof(berth_core_config) && c.rows >= 1 && c.rows <= kMaxRows && c.seats >= 1 &&
          c.seats <= kMaxRows && c.leases >= 1 && c.leases <= kMaxRows && c.reserved_leases >= 0 &&
          c.reserved_leases <= kMaxRows && c.max_batch_size >= 1 && c.max_batch_size <= kMaxRows &&
-         c.max_num_tokens >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 15 && c.admission_cap >= 1 &&
-         c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
-         c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
-         c.retiring >= BERTH_RETIRING_CHARGED &&
-         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
-         (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
-         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
-         c.pages >= -1;
+         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 15 &&
+         c.admission_cap >= 1 && c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT &&
+         c.range_end <= BERTH_STATE_COMPLETE && c.pending_batches >= 0 && c.pending_batches <= 64 &&
+         flag(c.exclusive_flight) && flag(c.mark_retiring) && c.retiring >= BERTH_RETIRING_CHARGED &&
+         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE &&
+         c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
+         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 && c.pages >= -1;
 }
 
 RankCore::RankCore(const berth_core_config &config)
@@ -43,10 +51,12 @@ RankCore::RankCore(const berth_core_config &config)
       dummy_(config.rows),
       batch_capacity_(config.max_batch_size + 1),
       ring_size_(config.pending_batches + 2),
+      token_limit_(config.max_num_tokens > 0 ? config.max_num_tokens : std::numeric_limits<int32_t>::max()),
       seats_(config.seats, 1, false),
       leases_(config.leases, config.reserved_leases, false),
       rows_(static_cast<size_t>(config.rows) + 1),
       cold_(static_cast<size_t>(config.rows) + 1),
+      load_(static_cast<size_t>(config.rows) + 1),
       end_kind_(static_cast<size_t>(config.rows) + 1),
       free_rows_(static_cast<size_t>(config.rows)),
       active_(static_cast<size_t>(config.rows) + 1),
@@ -68,8 +78,8 @@ RankCore::RankCore(const berth_core_config &config)
   dummy.flags = BERTH_ROW_DUMMY;
   dummy.state = BERTH_STATE_GENERATION;
   dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
-  dummy.seat = config.seats;                                         // the reserved seat
-  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;     // the first reserved lease
+  dummy.seat = config.seats;                                      // the reserved seat
+  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;  // the first reserved lease
   describe();
 }
 
@@ -101,9 +111,12 @@ int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) co
 }
 
 RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const {
-  const bool prefills = state == BERTH_STATE_CONTEXT_INIT;
-  if (prefills && config_.chunking == BERTH_CHUNK_NONE && config_.max_num_tokens > 0 && prompt_tokens > config_.max_num_tokens) {
-    return Fit{BERTH_WAIT_TOKENS, prompt_tokens, config_.max_num_tokens};
+  const int64_t longest = config_.max_seq_len > 0 ? config_.max_seq_len : std::numeric_limits<int32_t>::max();
+  if (!countable(prompt_tokens, max_new_tokens) || int64_t{prompt_tokens} + max_new_tokens > longest) {
+    return Fit{BERTH_WAIT_TOKENS, int64_t{prompt_tokens} + max_new_tokens, longest};
+  }
+  if (state == BERTH_STATE_CONTEXT_INIT && config_.chunking == BERTH_CHUNK_NONE && prompt_tokens > token_limit_) {
+    return Fit{BERTH_WAIT_TOKENS, prompt_tokens, token_limit_};
   }
   const int64_t need = pages_needed(prompt_tokens, max_new_tokens);
   if (config_.pages >= 0 && need > config_.pages) return Fit{BERTH_WAIT_PAGES, need, config_.pages};
@@ -148,7 +161,7 @@ bool RankCore::inboxes_valid() const {
     if (a.state != BERTH_STATE_CONTEXT_INIT && a.state != BERTH_STATE_GENERATION_INIT) return false;
     if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0 || a.children < 0) return false;
     if (a.cached_tokens < 0 || a.cached_tokens > a.prompt_tokens) return false;
-    if (a.max_new_tokens > std::numeric_limits<int32_t>::max() - a.prompt_tokens) return false;
+    if (!countable(a.prompt_tokens, a.max_new_tokens)) return false;
   }
   for (int32_t i = 0; i < it.changes; ++i) {
     const berth_change &c = changes_[i];
@@ -209,7 +222,7 @@ void RankCore::admit() {
     cold = berth_cold_row{};
     cold.tag = a.tag;
     cold.admitted_at = iteration_.number;
-    cold.load_tokens = a.load_tokens;
+    cold.load_tokens = load_[index] = a.load_tokens;
     cold.children = a.children;
     cold.admission = ++admissions_;
     active_[active_count_++] = index;
@@ -234,8 +247,8 @@ bool RankCore::needs_pad_before() const {
 // Spec 01 section 7.2: a rank at its cap is left empty, and so vetoes the forward.
 bool RankCore::needs_pad_after() const {
   const berth_iteration &it = iteration_;
-  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 && active_count_ > 0 &&
-         it.expected > 0 && active_count_ < config_.admission_cap;
+  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 &&
+         active_count_ > 0 && it.expected > 0 && active_count_ < config_.admission_cap;
 }
 
 void RankCore::place_dummy() {
@@ -291,6 +304,7 @@ void RankCore::build_batch() {
   slot_size_[building_] = 0;
   int32_t waiting_contexts = 0;
   for (int32_t i = 0; i < active_count_; ++i) {
+    if (i + kAhead < active_count_) __builtin_prefetch(&rows_[active_[i + kAhead]], 1);
     const int32_t index = active_[i];
     berth_row &row = rows_[index];
     row.wait_reason = BERTH_WAIT_NONE;
@@ -306,12 +320,12 @@ void RankCore::build_batch() {
       take_generation(index);
     }
   }
-  bool open = true;
+  int32_t closed_by = BERTH_WAIT_NONE;
   for (int32_t i = 0; i < waiting_contexts; ++i) {
-    if (open) {
-      open = take_context(contexts_[i]);
+    if (closed_by == BERTH_WAIT_NONE) {
+      closed_by = take_context(contexts_[i]);
     } else {
-      defer(contexts_[i], iteration_.batch >= config_.max_batch_size ? BERTH_WAIT_BATCH : BERTH_WAIT_TOKENS);
+      defer(contexts_[i], closed_by);
     }
   }
 }
@@ -327,7 +341,7 @@ bool RankCore::take_generation(int32_t index) {
     return false;
   }
   const int32_t tokens = 1 + config_.draft_tokens;
-  if (config_.max_num_tokens > 0 && iteration_.batch_tokens > config_.max_num_tokens - tokens) {
+  if (iteration_.batch_tokens > token_limit_ - tokens) {
     defer(index, BERTH_WAIT_TOKENS);
     return false;
   }
@@ -340,31 +354,30 @@ bool RankCore::take_generation(int32_t index) {
   return true;
 }
 
-// False: nothing behind this context may be tried (the batch is full, or the head waits for tokens or pages).
-bool RankCore::take_context(int32_t index) {
+// A reason other than WAIT_NONE: nothing behind this context may be tried, the batch is full or the head waits for
+// tokens or pages.
+int32_t RankCore::take_context(int32_t index) {
   berth_row &row = rows_[index];
   if (iteration_.batch >= config_.max_batch_size) {
     defer(index, BERTH_WAIT_BATCH);
-    return false;
+    return BERTH_WAIT_BATCH;
   }
-  const int32_t remaining = row.prompt_tokens - row.context_cursor;
-  int32_t chunk = remaining;
-  if (config_.max_num_tokens > 0) {
-    const int32_t left = config_.max_num_tokens - iteration_.batch_tokens;
-    if (config_.chunking == BERTH_CHUNK_FCFS) chunk = std::min(chunk, left);
-    if (chunk > left || chunk <= 0) {
-      defer(index, BERTH_WAIT_TOKENS);
-      return false;
-    }
+  const int32_t left = token_limit_ - iteration_.batch_tokens;
+  int32_t chunk = row.prompt_tokens - row.context_cursor;
+  if (config_.chunking == BERTH_CHUNK_FCFS) chunk = std::min(chunk, left);
+  if (chunk > left || chunk <= 0) {
+    defer(index, BERTH_WAIT_TOKENS);
+    return BERTH_WAIT_TOKENS;
   }
   const int32_t reason = claim(index, true);
   if (reason != BERTH_WAIT_NONE) {
     defer(index, reason);
-    return reason != BERTH_WAIT_PAGES;  // a lease or seat that is missing here may be held by one behind
+    // A lease or seat that is missing here may be held by one behind.
+    return reason == BERTH_WAIT_PAGES ? BERTH_WAIT_PAGES : BERTH_WAIT_NONE;
   }
   row.context_chunk = chunk;
   put(index, BERTH_ENTRY_CONTEXT, chunk, row.context_cursor);
-  return true;
+  return BERTH_WAIT_NONE;
 }
 
 int32_t RankCore::claim(int32_t index, bool wants_seat) {
@@ -458,7 +471,9 @@ Status RankCore::launch() {
 void RankCore::commit_batch() {
   slot_busy_[building_] = 1;
   const berth_entry *batch = batch_of(building_);
-  for (int32_t i = 0; i < slot_size_[building_]; ++i) {
+  const int32_t size = slot_size_[building_];
+  for (int32_t i = 0; i < size; ++i) {
+    if (i + kAhead < size) __builtin_prefetch(&rows_[batch[i + kAhead].row], 1);
     if (batch[i].kind == BERTH_ENTRY_DUMMY) continue;
     berth_row &row = rows_[batch[i].row];
     ++row.in_flight;
@@ -476,7 +491,10 @@ void RankCore::commit_batch() {
 void RankCore::roll_back() {
   while (claim_count_ > 0) undo(claims_[--claim_count_]);
   const berth_entry *batch = batch_of(building_);
-  for (int32_t i = 0; i < slot_size_[building_]; ++i) rows_[batch[i].row].context_chunk = 0;
+  for (int32_t i = 0; i < slot_size_[building_]; ++i) {
+    rows_[batch[i].row].context_chunk = 0;
+    if (iteration_.held && batch[i].kind != BERTH_ENTRY_DUMMY) defer(batch[i].row, BERTH_WAIT_GATE);
+  }
   remove_dummy();
 }
 
@@ -505,7 +523,11 @@ Status RankCore::settle() {
   if (phase_ != Phase::kSettle) return Status::kState;
   berth_iteration &it = iteration_;
   if (it.due_slot >= 0) {
-    for (int32_t i = 0; i < it.due; ++i) settle_entry(it.due_slot, i);
+    const berth_entry *batch = batch_of(it.due_slot);
+    for (int32_t i = 0; i < it.due; ++i) {
+      if (i + kAhead < it.due) __builtin_prefetch(&rows_[batch[i + kAhead].row], 1);
+      settle_entry(it.due_slot, i);
+    }
     slot_busy_[it.due_slot] = 0;
   }
   if (it.launched && config_.mark_retiring) mark_retiring();
@@ -521,8 +543,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   if (entry.kind == BERTH_ENTRY_DUMMY) return;
   berth_row &row = rows_[entry.row];
   --row.in_flight;
-  const bool makes_token =
-      entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
+  const bool makes_token = entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
   if (makes_token) --row.pending_tokens;
   if (end_kind_[entry.row]) {
     if (row.in_flight == 0) {
@@ -610,7 +631,7 @@ void RankCore::describe() {
     const bool left_out = row.state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
     (left_out ? it.retiring : it.routable) += 1;
     if (!left_out || config_.retiring == BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED) {
-      it.routable_tokens += cold_[active_[i]].load_tokens;
+      it.routable_tokens += load_[active_[i]];
     }
   }
   it.seats_used = seats_.used();

@@ -48,7 +48,7 @@ class RankCore {
   void start_receives();
   void build_batch();
   bool take_generation(int32_t row);
-  bool take_context(int32_t row);
+  int32_t take_context(int32_t row);
   // The reason why the row can't run now, after taking what it lacks; WAIT_NONE: it may run.
   int32_t claim(int32_t row, bool wants_seat);
   void undo(const Claim &claim);
@@ -77,6 +77,7 @@ class RankCore {
   int32_t dummy_;           // the dummy's row
   int32_t batch_capacity_;  // entries of one batch: B and the dummy
   int32_t ring_size_;
+  int32_t token_limit_;  // tokens of one batch: an int counts them even where the configuration sets no limit
   Phase phase_ = Phase::kSchedule;
 
   SlotMap seats_;
@@ -85,6 +86,7 @@ class RankCore {
 
   std::vector<berth_row> rows_;
   std::vector<berth_cold_row> cold_;
+  std::vector<int32_t> load_;      // by row: load_tokens of its cold row, dense because every settle adds it up
   std::vector<uint8_t> end_kind_;  // by row: berth_end_kind of a row that ended and is still held by a batch
   std::vector<int32_t> free_rows_;
   std::vector<int32_t> active_;

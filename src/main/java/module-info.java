@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import org.jspecify.annotations.NullMarked;
 
 /** Admission, seating and KV-page engine for LLM serving. */
@@ -15,6 +16,7 @@ module dev.berth {
   exports dev.berth.engine;
   exports dev.berth.exchange;
   exports dev.berth.id;
+  exports dev.berth.kv;
   exports dev.berth.plan;
   exports dev.berth.request;
   exports dev.berth.route;

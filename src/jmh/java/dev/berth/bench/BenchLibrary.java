@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 
@@ -14,7 +15,15 @@ public final class BenchLibrary {
       SymbolLookup.libraryLookup(
           Path.of(System.getProperty("berth.bench.library")), Arena.global());
 
+  private static final MethodHandle CPU_NANOS =
+      function("berth_bench_cpu_nanos", FunctionDescriptor.of(ValueLayout.JAVA_LONG));
+
   private BenchLibrary() {}
+
+  /** CPU time of this thread. */
+  static long cpuNanos() throws Throwable {
+    return (long) CPU_NANOS.invokeExact();
+  }
 
   /** A plain downcall to a probe. */
   public static MethodHandle function(String name, FunctionDescriptor descriptor) {

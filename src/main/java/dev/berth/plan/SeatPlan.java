@@ -243,14 +243,15 @@ public final class SeatPlan {
   }
 
   /**
-   * The same plan with departures that an experiment asks for. Declared allowances stay, so that
-   * the validator sees what no longer agrees.
+   * The same plan with departures that an experiment asks for, in place of earlier ones. Declared
+   * allowances stay, so that the validator sees what no longer agrees.
    *
    * @throws BerthException with code ARGUMENT if a size passes the range of int
    */
   public SeatPlan withWhatIf(WhatIf departures) {
-    int derivedSeats = sizes.seats.count();
-    int derivedLeases = sizes.leases.count();
+    var derived = of(shape, policy).orThrow().sizes;
+    int derivedSeats = derived.seats.count();
+    int derivedLeases = derived.leases.count();
     if (departures.has(Switch.HEADROOM_UNDER_PIPELINE)) {
       derivedSeats = narrow((shape.pipelineSize() + 1L) * shape.maxBatchSize());
       derivedLeases =
@@ -260,7 +261,7 @@ public final class SeatPlan {
         new Sizes(
             new Seats(departures.seats().orElse(derivedSeats)),
             new Leases(departures.leases().orElse(derivedLeases)),
-            departures.reserved().orElse(sizes.reserved),
+            departures.reserved().orElse(derived.reserved),
             sizes.transferAllowance,
             sizes.overlapAllowance,
             sizes.admissionCap);

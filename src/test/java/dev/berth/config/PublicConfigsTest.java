@@ -6,6 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.berth.config.Finding.Severity;
 import dev.berth.config.WorkerConfig.AssumedOverlap;
 import dev.berth.plan.ConfigClass;
+import dev.berth.plan.SeatPolicy;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -31,8 +35,21 @@ class PublicConfigsTest {
   }
 
   @Test
-  void thirtyConfigurationsAreShipped() {
-    assertThat(names()).hasSize(30);
+  void thirtyConfigurationsAreShippedEachWithItsNotice() throws IOException {
+    var folder =
+        Path.of(
+            System.getProperty("berth.test.basedir", "."), "src/main/resources/dev/berth/configs");
+    var notice = Files.readString(folder.resolve("NOTICE.md"));
+    try (var files = Files.list(folder)) {
+      assertThat(
+              files
+                  .map(file -> file.getFileName().toString())
+                  .filter(file -> file.endsWith(".yaml")))
+          .hasSize(30)
+          .containsExactlyInAnyOrderElementsOf(
+              names().stream().map(name -> name + ".yaml").toList())
+          .allMatch(file -> notice.contains("`" + file + "`"));
+    }
   }
 
   @ParameterizedTest
@@ -143,11 +160,10 @@ class PublicConfigsTest {
   @Test
   void twelveConfigurationsHaveNoSlack() {
     assertThat(names())
-        .filteredOn(
-            name ->
-                shipped(name).engine() == Engine.TRTLLM
-                    && plan(name, AssumedOverlap.FILE).findings().stream()
-                        .anyMatch(finding -> finding.rule().equals("no-slack")))
+        .filteredOn(name ->
+            shipped(name).engine() == Engine.TRTLLM
+                && plan(name, AssumedOverlap.FILE).findings().stream()
+                    .anyMatch(finding -> finding.rule().equals("no-slack")))
         .hasSize(12);
   }
 
@@ -172,7 +188,7 @@ class PublicConfigsTest {
             "gb300_nemotron-ultra-v3-fp4_50k2k_con178_ctx5_dep4_gen1_dep4_eplb0_mtp6_ccb-NIXL",
             AssumedOverlap.ON);
     var context = plan.worker(Role.CONTEXT).orElseThrow().plan().orElseThrow();
-    assertThat(context.policy()).isEqualTo(dev.berth.plan.SeatPolicy.SPLIT);
+    assertThat(context.policy()).isEqualTo(SeatPolicy.SPLIT);
     assertThat(context.seats().count()).isEqualTo(8);
     assertThat(context.leases().count()).isEqualTo(16);
     assertThat(context.stateRows()).isEqualTo(8);

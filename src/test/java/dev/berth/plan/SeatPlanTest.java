@@ -127,11 +127,8 @@ class SeatPlanTest {
                 assertThat(refused.reasons())
                     .singleElement()
                     .satisfies(reason -> assertThat(reason.rule()).isEqualTo(rule))
-                    .satisfies(
-                        reason ->
-                            assertThat(reason.message())
-                                .contains("B x pp = 16")
-                                .contains("split")));
+                    .satisfies(reason ->
+                        assertThat(reason.message()).contains("B x pp = 16").contains("split")));
     assertThat(SeatPlan.of(shape, SeatPolicy.SPLIT)).isInstanceOf(Planned.class);
   }
 
@@ -292,6 +289,7 @@ class SeatPlanTest {
     assertThat(plan.spendableLeases()).isEqualTo(4);
     assertThat(plan.describe()).doesNotContain("what if");
     assertThat(changed.effective()).isNotEqualTo(plan.effective());
+    assertThat(changed.withWhatIf(WhatIf.NONE).effective()).isEqualTo(plan.effective());
   }
 
   /** Evidence E3: B = 4, pp = 2: 8 and 8 of 9, against 12 and 12 of 13. */

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank core driven through the C ABI by a stream of bytes, with everything that must hold checked after every
+// iteration. Shared by the long random test (test/rank_core_test.cpp) and the fuzz target (fuzz/rank_core_fuzz.cpp).
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "berth/berth.h"
+
+namespace berth::test {
+
+// Ends the process: a fuzzer and a test both notice.
+#define HOLDS(condition)                                                                  \
+  do {                                                                                    \
+    if (!(condition)) {                                                                   \
+      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                       \
+    }                                                                                     \
+  } while (false)
+
+// Numbers out of bytes; zeros once they are used up.
+class Bytes {
+ public:
+  Bytes(const uint8_t *data, size_t size) : data_(data), size_(size) {}
+  bool empty() const { return at_ >= size_; }
+  uint32_t next() { return empty() ? 0 : data_[at_++]; }
+  // lowest .. highest
+  int32_t between(int32_t lowest, int32_t highest) {
+    const uint32_t span = static_cast<uint32_t>(highest - lowest) + 1;
+    const uint32_t value = span > 256 ? next() << 8 | next() : next();
+    return lowest + static_cast<int32_t>(value % span);
+  }
+  bool one_in(int32_t n) { return between(1, n) == n; }
+
+ private:
+  const uint8_t *data_;
+  size_t size_;
+  size_t at_ = 0;
+};
+
+// The core's memory as a caller sees it.
+struct Mapped {
+  explicit Mapped(const berth_core_config &config) {
+    HOLDS(berth_core_create(&config, &core) == BERTH_OK);
+    memory.struct_size = sizeof memory;
+    HOLDS(berth_core_map(core, &memory) == BERTH_OK);
+  }
+  ~Mapped() { HOLDS(berth_core_destroy(core) == BERTH_OK); }
+  Mapped(const Mapped &) = delete;
+  Mapped &operator=(const Mapped &) = delete;
+
+  template <typename T>
+  static T *at(uint64_t address) {
+    return reinterpret_cast<T *>(static_cast<uintptr_t>(address));
+  }
+  berth_row &row(int32_t i) const { return at<berth_row>(memory.row_address)[i]; }
+  berth_cold_row &cold(int32_t i) const { return at<berth_cold_row>(memory.cold_address)[i]; }
+  berth_iteration &it() const { return *at<berth_iteration>(memory.iteration_address); }
+  berth_admit &admit(int32_t i) const { return at<berth_admit>(memory.admit_address)[i]; }
+  berth_change &change(int32_t i) const { return at<berth_change>(memory.change_address)[i]; }
+  int32_t receive(int32_t i) const { return at<int32_t>(memory.receive_address)[i]; }
+  berth_done &done(int32_t i) const { return at<berth_done>(memory.done_address)[i]; }
+  berth_entry &entry(int32_t slot, int32_t i) const {
+    return at<berth_entry>(memory.entry_address)[slot * memory.entries_per_batch + i];
+  }
+  uint8_t &result(int32_t slot, int32_t i) const {
+    return at<uint8_t>(memory.result_address)[slot * memory.entries_per_batch + i];
+  }
+  int32_t active(int32_t i) const { return at<int32_t>(memory.active_address)[i]; }
+  int32_t rows() const { return memory.rows - 1; }
+
+  void admit(uint64_t id, int32_t state, int32_t prompt, int32_t max_new) const {
+    admit(it().admits++) = berth_admit{id, ~id, state, prompt, max_new, prompt, 0, 0, {0, 0}};
+  }
+  void change(uint64_t id, int32_t at_row, int32_t kind) const {
+    change(it().changes++) = berth_change{id, at_row, kind};
+  }
+  // One iteration; the fleet agrees, no gate holds.
+  void step(int32_t expected = 1, bool can_queue = true) const {
+    it().expected = expected;
+    it().can_queue = can_queue ? 1 : 0;
+    HOLDS(berth_core_schedule(core) == BERTH_OK);
+    HOLDS(berth_core_launch(core) == BERTH_OK);
+    HOLDS(berth_core_settle(core) == BERTH_OK);
+  }
+
+  berth_core_t core = nullptr;
+  berth_core_memory memory{};
+};
+
+// A small worker: 8 rows, B = 2, overlap, seats and leases for two batches, one reserved lease, pages of 4 tokens.
+inline berth_core_config small_core() {
+  berth_core_config c{};
+  c.struct_size = sizeof c;
+  c.rows = 8;
+  c.seats = c.leases = 4;
+  c.reserved_leases = 1;
+  c.max_batch_size = c.admission_cap = c.max_resident = 2;
+  c.range_end = BERTH_STATE_RETIRING;
+  c.pending_batches = c.mark_retiring = 1;
+  c.retiring = BERTH_RETIRING_EXCLUDED;
+  c.padding = BERTH_PAD_BOTH;
+  c.tokens_per_block = 4;
+  c.pages = -1;
+  return c;
+}
+
+// Random operations on one core.
+class Ops {
+ public:
+  Ops(const uint8_t *data, size_t size) : in_(data, size), config_(some_config(in_)), core_(config_) {}
+
+  void run() {
+    while (!in_.empty()) {
+      fill_inboxes();
+      iterate(!in_.one_in(6), in_.one_in(12), in_.one_in(8));
+    }
+    drain();
+  }
+
+  uint64_t requests() const { return last_id_; }
+
+ private:
+  static berth_core_config some_config(Bytes &in) {
+    berth_core_config c{};
+    c.struct_size = sizeof c;
+    c.rows = in.between(1, 24);
+    c.seats = in.between(1, 10);
+    c.leases = in.between(1, 10);
+    c.reserved_leases = in.between(0, 2);
+    c.max_batch_size = in.between(1, 6);
+    c.max_num_tokens = in.one_in(2) ? 0 : in.between(4, 60);
+    c.draft_tokens = in.one_in(3) ? in.between(0, 3) : 0;
+    c.admission_cap = in.between(1, 12);
+    c.max_resident = in.between(1, 12);
+    c.range_end = in.one_in(4) ? BERTH_STATE_COMPLETE : BERTH_STATE_RETIRING;
+    c.exclusive_flight = in.one_in(3) ? 1 : 0;
+    c.pending_batches = c.exclusive_flight ? in.between(0, 4) : in.between(0, 1);
+    c.mark_retiring = in.one_in(4) ? 0 : 1;
+    c.retiring = in.between(0, 2);
+    c.padding = in.between(0, 2);
+    c.transceiver = in.one_in(3) ? 1 : 0;
+    c.chunking = in.one_in(2) ? BERTH_CHUNK_FCFS : BERTH_CHUNK_NONE;
+    c.tokens_per_block = in.between(1, 8);
+    c.pages = in.one_in(2) ? -1 : in.between(8, 60);
+    return c;
+  }
+
+  struct Known {
+    int32_t row = -1;
+    int32_t max_new = 0;
+    int32_t prompt = 0;
+    bool cancelled = false;
+    bool stopped = false;
+    bool failed = false;
+    int32_t next_position = 0;  // of the next token that must be computed
+  };
+
+  berth_iteration &it() { return core_.it(); }
+
+  int32_t live_rows() const { return static_cast<int32_t>(live_.size()); }
+
+  bool holds(int32_t row, uint64_t id) const {
+    const berth_row &r = core_.row(row);
+    return (r.flags & BERTH_ROW_LIVE) != 0 && r.request_id == id;
+  }
+
+  int32_t row_of(uint64_t id) const {
+    for (int32_t i = 0; i < core_.rows(); ++i) {
+      if (holds(i, id)) return i;
+    }
+    return -1;
+  }
+
+  void fill_inboxes() {
+    const int32_t admits = in_.between(0, std::min(3, core_.rows() - live_rows()));
+    for (int32_t i = 0; i < admits; ++i) {
+      const bool generation_only = config_.transceiver != 0 && in_.one_in(2);
+      const int32_t state = generation_only ? BERTH_STATE_GENERATION_INIT : BERTH_STATE_CONTEXT_INIT;
+      const int32_t prompt = in_.between(1, 40);
+      const int32_t max_new = in_.between(1, 6);
+      int32_t reason = 0;
+      int64_t required = 0;
+      int64_t available = 0;
+      HOLDS(berth_core_fits(core_.core, state, prompt, max_new, &reason, &required, &available) == BERTH_OK);
+      HOLDS(reason == BERTH_WAIT_NONE || required > available);
+      if (reason != BERTH_WAIT_NONE) continue;
+      if (config_.max_num_tokens > 0 && 1 + config_.draft_tokens > config_.max_num_tokens) continue;
+      const uint64_t id = ++last_id_;
+      core_.admit(id, state, prompt, max_new);
+      Known known;
+      known.max_new = max_new;
+      known.prompt = prompt;
+      known.next_position = generation_only ? prompt : 0;
+      live_.emplace(id, known);
+    }
+    if (!live_.empty() && in_.one_in(3)) change_somebody();
+    if (in_.one_in(9) && it().changes < core_.rows()) {  // a request that left long ago, or never was
+      const int32_t row = in_.between(0, core_.rows() - 1);
+      core_.change(uint64_t{1} << 60, row, in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_CANCEL));
+      ++stale_;
+    }
+    if (in_.one_in(16)) refuse_a_bad_inbox();
+  }
+
+  void change_somebody() {
+    auto victim = live_.begin();
+    std::advance(victim, in_.between(0, static_cast<int32_t>(live_.size()) - 1));
+    const int32_t row = row_of(victim->first);
+    if (row < 0) return;  // admitted in this very iteration
+    const bool in_transfer = core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER;
+    const int32_t kind = in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_CANCEL);
+    core_.change(victim->first, row, kind);
+    if (kind == BERTH_CHANGE_CANCEL) victim->second.cancelled = true;
+    if (kind == BERTH_CHANGE_FAILED && in_transfer) victim->second.failed = true;
+  }
+
+  // Whatever is wrong with one entry: nothing changes, and the same inbox is good once the entry is gone.
+  void refuse_a_bad_inbox() {
+    if (it().admits == core_.rows()) return;
+    berth_admit bad{1, 1, BERTH_STATE_CONTEXT_INIT, 4, 1, 4, 0, 0, {0, 0}};
+    switch (in_.between(0, 5)) {
+      case 0: bad.state = in_.between(-1, 30) | 32; break;
+      case 1: bad.prompt_tokens = -in_.between(0, 9); break;
+      case 2: bad.max_new_tokens = INT32_MAX; break;
+      case 3: bad.load_tokens = -1; break;
+      case 4: bad.cached_tokens = 5; break;
+      default: bad.children = -1; break;
+    }
+    core_.admit(it().admits++) = bad;
+    const berth_iteration before = it();
+    HOLDS(berth_core_schedule(core_.core) == BERTH_E_ARGUMENT);
+    HOLDS(std::memcmp(&before, &it(), sizeof before) == 0);
+    --it().admits;
+  }
+
+  void iterate(bool can_queue, bool held, bool filling) {
+    it().expected = in_.between(0, 3);
+    it().filling = filling ? 1 : 0;
+    it().can_queue = can_queue ? 1 : 0;
+    it().held = held ? 1 : 0;
+    HOLDS(berth_core_launch(core_.core) == BERTH_E_STATE);
+    HOLDS(berth_core_settle(core_.core) == BERTH_E_STATE);
+    const int32_t offered = it().changes;
+    HOLDS(berth_core_schedule(core_.core) == BERTH_OK);
+    HOLDS(it().stale_changes >= stale_ && it().stale_changes <= offered);
+    stale_ = 0;
+    const int32_t ended_early = it().done;
+    check_batch();
+    HOLDS(berth_core_schedule(core_.core) == BERTH_E_STATE);
+    HOLDS(berth_core_launch(core_.core) == BERTH_OK);
+    const bool launched = can_queue && !held && it().batch > 0;
+    HOLDS((it().launched == 1) == launched);
+    if (launched) launch();
+    HOLDS(berth_core_launch(core_.core) == BERTH_E_STATE);
+    if (it().due_slot >= 0) collect();
+    HOLDS(berth_core_settle(core_.core) == BERTH_OK);
+    HOLDS(it().done >= ended_early && it().done <= core_.rows());
+    settle_done();
+    check_everything();
+  }
+
+  void check_batch() {
+    std::set<int32_t> rows;
+    int32_t tokens = 0;
+    int32_t real = 0;
+    next_batch_.clear();
+    const int32_t slot = free_slot();
+    bool contexts_began = false;
+    for (int32_t i = 0; i < it().batch; ++i) {
+      const berth_entry &e = core_.entry(slot, i);
+      next_batch_.push_back(e);
+      HOLDS(rows.insert(e.row).second);
+      tokens += e.tokens;
+      const berth_row &row = core_.row(e.row);
+      if (e.kind == BERTH_ENTRY_DUMMY) {
+        HOLDS(e.row == core_.rows() && e.tokens == 1 && config_.padding != BERTH_PAD_NONE && it().filling == 0);
+        continue;
+      }
+      ++real;
+      HOLDS(row.seat >= 0 && row.lease >= 0 && (row.flags & BERTH_ROW_LIVE) != 0);
+      HOLDS(row.state >= BERTH_STATE_CONTEXT_INIT && row.state < config_.range_end);
+      HOLDS(!config_.exclusive_flight || row.in_flight == 0);
+      if (e.kind == BERTH_ENTRY_CONTEXT) {
+        contexts_began = true;
+        HOLDS(e.tokens >= 1 && e.position + e.tokens <= row.prompt_tokens);
+        HOLDS(config_.chunking == BERTH_CHUNK_FCFS || e.position + e.tokens == row.prompt_tokens);
+      } else {
+        HOLDS(!contexts_began && e.tokens == 1 + config_.draft_tokens && e.position >= row.prompt_tokens);
+      }
+      HOLDS(e.position == live_.at(row.request_id).next_position);
+    }
+    HOLDS(real == it().real && tokens == it().batch_tokens && it().contexts + it().generations == it().batch);
+    HOLDS(real <= config_.max_batch_size && it().batch <= core_.memory.entries_per_batch);
+    HOLDS(config_.max_num_tokens == 0 || tokens <= config_.max_num_tokens);
+  }
+
+  // The slot that the core builds in is the lowest that no launched batch holds.
+  int32_t free_slot() const {
+    for (int32_t slot = 0; slot < core_.memory.ring; ++slot) {
+      if (!flying_.count(slot)) return slot;
+    }
+    HOLDS(false);
+    return -1;
+  }
+
+  void launch() {
+    HOLDS(!flying_.count(it().launched_slot));
+    for (const berth_entry &e : next_batch_) {
+      if (e.kind == BERTH_ENTRY_DUMMY) continue;
+      live_.at(core_.row(e.row).request_id).next_position += e.kind == BERTH_ENTRY_CONTEXT ? e.tokens : 1;
+    }
+    flying_[it().launched_slot] = next_batch_;
+    HOLDS(static_cast<int32_t>(flying_.size()) <= config_.pending_batches + 1);
+  }
+
+  void collect() {
+    const std::vector<berth_entry> &batch = flying_.at(it().due_slot);
+    HOLDS(it().due == static_cast<int32_t>(batch.size()));
+    for (int32_t i = 0; i < it().due; ++i) {
+      HOLDS(core_.result(it().due_slot, i) == 0);
+      const berth_entry &e = batch[static_cast<size_t>(i)];
+      if (e.kind == BERTH_ENTRY_DUMMY) continue;
+      const berth_row &row = core_.row(e.row);
+      const bool makes_token = e.kind == BERTH_ENTRY_GENERATION || e.position + e.tokens == row.prompt_tokens;
+      if (makes_token && in_.one_in(7)) {
+        core_.result(it().due_slot, i) = 1;
+        live_.at(row.request_id).stopped = true;
+      }
+    }
+    flying_.erase(it().due_slot);
+  }
+
+  void settle_done() {
+    for (int32_t i = 0; i < it().done; ++i) {
+      const berth_done &d = core_.done(i);
+      const auto found = live_.find(d.request_id);
+      HOLDS(found != live_.end());  // exactly once, and only what was admitted
+      HOLDS(d.tag == ~d.request_id);
+      const Known &known = found->second;
+      HOLDS(d.generated_tokens >= 0 && d.generated_tokens <= known.max_new);
+      switch (d.kind) {
+        case BERTH_END_FINISHED: HOLDS(known.stopped || d.generated_tokens == known.max_new); break;
+        case BERTH_END_CANCELLED: HOLDS(known.cancelled); break;
+        case BERTH_END_FAILED: HOLDS(known.failed); break;
+        default: HOLDS(false);
+      }
+      live_.erase(found);
+    }
+  }
+
+  void check_everything() {
+    std::map<int32_t, int32_t> flights;
+    for (const auto &[slot, batch] : flying_) {
+      for (const berth_entry &e : batch) {
+        if (e.kind != BERTH_ENTRY_DUMMY) ++flights[e.row];
+      }
+    }
+    std::set<int32_t> seats;
+    std::set<int32_t> leases;
+    int64_t pages = 0;
+    int32_t live = 0;
+    for (int32_t i = 0; i < core_.rows(); ++i) {
+      const berth_row &row = core_.row(i);
+      HOLDS(row.in_flight == flights[i]);
+      HOLDS(core_.cold(i).pages >= 0 && (core_.cold(i).pages == 0 || row.lease >= 0));
+      HOLDS(row.context_chunk == 0);
+      if (row.seat >= 0) HOLDS(row.seat < config_.seats && seats.insert(row.seat).second && row.lease >= 0);
+      if (row.lease >= 0) HOLDS(row.lease < config_.leases && leases.insert(row.lease).second);
+      pages += core_.cold(i).pages;
+      if ((row.flags & BERTH_ROW_LIVE) != 0) {
+        ++live;
+        HOLDS(live_.count(row.request_id) == 1);
+        HOLDS(row.pending_tokens >= 0 && row.generated_tokens <= row.max_new_tokens);
+      } else {
+        HOLDS(row.seat == -1 && row.lease == -1 && core_.cold(i).pages == 0);
+      }
+    }
+    HOLDS(live == live_rows());
+    HOLDS(static_cast<int32_t>(seats.size()) == it().seats_used);
+    HOLDS(static_cast<int32_t>(leases.size()) == it().leases_used);
+    HOLDS(pages == it().pages_used && (config_.pages < 0 || pages <= config_.pages));
+    check_active();
+  }
+
+  // The active list is what is live and hasn't ended, oldest first; the counts of the next gather are its sums.
+  void check_active() {
+    int32_t active = 0;
+    for (const int32_t count : it().state_counts) active += count;
+    uint64_t last = 0;
+    int32_t left_out = 0;
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < active; ++i) {
+      const int32_t row = core_.active(i);
+      HOLDS(row >= 0 && row < core_.rows() && (core_.row(row).flags & BERTH_ROW_LIVE) != 0);
+      HOLDS((core_.row(row).flags & BERTH_ROW_FINISHED) == 0);
+      HOLDS(core_.cold(row).admission > last);
+      last = core_.cold(row).admission;
+      const bool out = core_.row(row).state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
+      left_out += out ? 1 : 0;
+      if (!out || config_.retiring == BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED) tokens += core_.cold(row).load_tokens;
+    }
+    HOLDS(it().routable == active - left_out);
+    HOLDS(it().routable_tokens == tokens);
+    HOLDS(it().retiring == live_rows() - it().routable);
+  }
+
+  // Transfers arrive, the fleet agrees: everything ends, and everything has come back.
+  void drain() {
+    for (int32_t i = 0; !live_.empty(); ++i) {
+      HOLDS(i < 100000);  // with runnable work there is progress
+      for (int32_t row = 0; row < core_.rows() && it().changes < core_.rows(); ++row) {
+        if (core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER && (core_.row(row).flags & BERTH_ROW_LIVE)) {
+          core_.change(core_.row(row).request_id, row, BERTH_CHANGE_ARRIVED);
+        }
+      }
+      iterate(true, false, false);
+    }
+    HOLDS(it().seats_used == 0 && it().leases_used == 0 && it().pages_used == 0);
+    HOLDS(it().routable == 0 && it().retiring == 0);
+  }
+
+  Bytes in_;
+  const berth_core_config config_;
+  Mapped core_;
+  std::map<uint64_t, Known> live_;
+  std::map<int32_t, std::vector<berth_entry>> flying_;  // by ring slot: launched, not settled
+  std::vector<berth_entry> next_batch_;
+  uint64_t last_id_ = 0;
+  int32_t stale_ = 0;
+};
+
+}  // namespace berth::test

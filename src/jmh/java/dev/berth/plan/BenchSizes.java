@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.plan;
+
+/** Sizes for benchmarks, which no plan produced. */
+public final class BenchSizes {
+  private BenchSizes() {}
+
+  /** That many seats. */
+  public static Seats seats(int count) {
+    return new Seats(count);
+  }
+}
