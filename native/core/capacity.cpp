@@ -40,9 +40,9 @@ class CapacityPass {
   Status select() {
     if (pools_ == 0) return max_requests();
     switch (rules_.capacity) {
-      case BERTH_CAPACITY_MAX_REQUESTS: return max_requests();
-      case BERTH_CAPACITY_MAX_UTILIZATION: return max_utilization();
-      default: return to_completion(rules_.capacity == BERTH_CAPACITY_STATIC_BATCH);
+      case BERTH_POLICY_MAX_REQUESTS: return max_requests();
+      case BERTH_POLICY_MAX_UTILIZATION: return max_utilization();
+      default: return to_completion(rules_.capacity == BERTH_POLICY_STATIC_BATCH);
     }
   }
   // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
@@ -158,7 +158,7 @@ class CapacityPass {
   bool never_runs(int32_t index, const berth_row &row) const {
     return own_ && batch_ && batch_->hopeless(index, row);
   }
-  void start_simulation();
+  Status start_simulation();
   void release(int32_t index);
   void end_simulation();
 
@@ -380,7 +380,11 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
 
 // ---------------------------------------------------------------------------------------- section 3.4
 
-void CapacityPass::start_simulation() {
+// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have reached.
+Status CapacityPass::start_simulation() {
+  for (int32_t i = 0; i < plan_.active; ++i) {
+    if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
+  }
   simulating_ = true;
   for (int32_t i = 0; i < plan_.active; ++i) {
     const berth_held *held = &t_.held[static_cast<size_t>(t_.active[i]) * pools_];
@@ -390,11 +394,11 @@ void CapacityPass::start_simulation() {
       for (int32_t k = 0; k < held[p].count; ++k) ++refs[t_.held_pages[static_cast<size_t>(held[p].first) + k]];
     }
   }
+  return Status::kOk;
 }
 
 // A page is free when its last holder goes.
 void CapacityPass::release(int32_t index) {
-  if (!simulating_) start_simulation();
   const berth_held *held = &t_.held[static_cast<size_t>(index) * pools_];
   for (int32_t p = 0; p < pools_; ++p) {
     if (held[p].first < 0) {
@@ -537,6 +541,9 @@ Status CapacityPass::max_utilization() {
     if (victim < i) {
       end = i;
       break;
+    }
+    if (!simulating_) {
+      if (const Status status = start_simulation(); status != Status::kOk) return status;
     }
     release(t_.active[victim]);
     t_.paused[plan_.paused++] = t_.active[victim];

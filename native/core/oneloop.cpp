@@ -509,6 +509,9 @@ Status run_one_loop(Table &table, const berth_rules &rules, CacheManager &caches
 }
 
 Status run_one_loop(Table &table, const berth_rules &rules) {
+  for (int32_t i = 0; i < table.schedule.active; ++i) {  // the caches read every row at once
+    if (!table.sound(table.active[i])) return table.unsound(table.active[i]);
+  }
   CountedCaches caches(table, rules);
   return run_one_loop(table, rules, caches);
 }

@@ -260,7 +260,7 @@ int32_t Table::rule_defect(const berth_rules &r) const {
   const bool good[] = {
       r.set == BERTH_SET_TRTLLM || own,
       one_loop || two_stage,
-      r.capacity >= BERTH_CAPACITY_MAX_REQUESTS && r.capacity <= BERTH_CAPACITY_STATIC_BATCH,
+      r.capacity >= BERTH_POLICY_MAX_REQUESTS && r.capacity <= BERTH_POLICY_STATIC_BATCH,
       !plans || one_loop || r.max_requests >= 1,
       !plans || one_loop || r.lookahead == 1 || r.lookahead == 2,
       r.range_begin >= 0 && r.range_begin <= BERTH_STATE_CONTEXT_INIT,

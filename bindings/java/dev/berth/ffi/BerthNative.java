@@ -1969,41 +1969,41 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_SET_BERTH() {
         return BERTH_SET_BERTH;
     }
-    private static final int BERTH_CAPACITY_MAX_REQUESTS = (int)0L;
+    private static final int BERTH_POLICY_MAX_REQUESTS = (int)0L;
     /**
      * {@snippet lang=c :
-     * enum berth_capacity_policy.BERTH_CAPACITY_MAX_REQUESTS = 0
+     * enum berth_capacity_policy.BERTH_POLICY_MAX_REQUESTS = 0
      * }
      */
-    public static int BERTH_CAPACITY_MAX_REQUESTS() {
-        return BERTH_CAPACITY_MAX_REQUESTS;
+    public static int BERTH_POLICY_MAX_REQUESTS() {
+        return BERTH_POLICY_MAX_REQUESTS;
     }
-    private static final int BERTH_CAPACITY_GUARANTEED_NO_EVICT = (int)1L;
+    private static final int BERTH_POLICY_GUARANTEED_NO_EVICT = (int)1L;
     /**
      * {@snippet lang=c :
-     * enum berth_capacity_policy.BERTH_CAPACITY_GUARANTEED_NO_EVICT = 1
+     * enum berth_capacity_policy.BERTH_POLICY_GUARANTEED_NO_EVICT = 1
      * }
      */
-    public static int BERTH_CAPACITY_GUARANTEED_NO_EVICT() {
-        return BERTH_CAPACITY_GUARANTEED_NO_EVICT;
+    public static int BERTH_POLICY_GUARANTEED_NO_EVICT() {
+        return BERTH_POLICY_GUARANTEED_NO_EVICT;
     }
-    private static final int BERTH_CAPACITY_MAX_UTILIZATION = (int)2L;
+    private static final int BERTH_POLICY_MAX_UTILIZATION = (int)2L;
     /**
      * {@snippet lang=c :
-     * enum berth_capacity_policy.BERTH_CAPACITY_MAX_UTILIZATION = 2
+     * enum berth_capacity_policy.BERTH_POLICY_MAX_UTILIZATION = 2
      * }
      */
-    public static int BERTH_CAPACITY_MAX_UTILIZATION() {
-        return BERTH_CAPACITY_MAX_UTILIZATION;
+    public static int BERTH_POLICY_MAX_UTILIZATION() {
+        return BERTH_POLICY_MAX_UTILIZATION;
     }
-    private static final int BERTH_CAPACITY_STATIC_BATCH = (int)3L;
+    private static final int BERTH_POLICY_STATIC_BATCH = (int)3L;
     /**
      * {@snippet lang=c :
-     * enum berth_capacity_policy.BERTH_CAPACITY_STATIC_BATCH = 3
+     * enum berth_capacity_policy.BERTH_POLICY_STATIC_BATCH = 3
      * }
      */
-    public static int BERTH_CAPACITY_STATIC_BATCH() {
-        return BERTH_CAPACITY_STATIC_BATCH;
+    public static int BERTH_POLICY_STATIC_BATCH() {
+        return BERTH_POLICY_STATIC_BATCH;
     }
     private static final int BERTH_STAGE_CAPACITY = (int)1L;
     /**

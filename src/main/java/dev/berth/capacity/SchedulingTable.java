@@ -27,7 +27,9 @@ public final class SchedulingTable implements AutoCloseable {
 
   private final NativeTable table;
   private final TableShape shape;
-  private int left;
+  private final boolean[] gone;
+  private final int[] left;
+  private int leftCount;
 
   /**
    * An empty table.
@@ -36,6 +38,8 @@ public final class SchedulingTable implements AutoCloseable {
    */
   public SchedulingTable(TableShape shape) {
     this.shape = shape;
+    this.gone = new boolean[Math.max(0, shape.rows())];
+    this.left = new int[Math.max(0, shape.rows())];
     NativeTable.PoolConfig[] pools =
         shape.pools().stream()
             .map(
@@ -79,7 +83,9 @@ public final class SchedulingTable implements AutoCloseable {
     if (table.live(row)) {
       throw new BerthException(Code.STATE, "row " + row + " is in use by request " + table.id(row));
     }
-    settleOrder();
+    if (gone[row]) {
+      settleOrder();
+    }
     table.begin(row, id, state.value(), promptTokens, maxNewTokens);
     table.priority(row, DEFAULT_PRIORITY);
   }
@@ -127,14 +133,17 @@ public final class SchedulingTable implements AutoCloseable {
       throw new BerthException(Code.STATE, "row " + row + " isn't in use");
     }
     table.end(row);
-    left++;
+    gone[row] = true;
+    left[leftCount++] = row;
   }
 
   /** Rows that ended leave the order in one pass over it. */
   void settleOrder() {
-    if (left > 0) {
-      table.compactActive();
-      left = 0;
+    if (leftCount > 0) {
+      table.compactActive(gone);
+      while (leftCount > 0) {
+        gone[left[--leftCount]] = false;
+      }
     }
   }
 

@@ -230,7 +230,7 @@ public final class NativeTable implements AutoCloseable {
   /** Initialises a row; what isn't an argument gets the value of a request that has nothing special. */
   public void begin(int index, long id, int state, int promptTokens, int maxNewTokens) {
     MemorySegment r = rowOf(index);
-    r.fill((byte) 0);
+    r.asSlice(0, berth_row.sizeof()).fill((byte) 0); // asSlice of the bindings goes on to the end
     berth_row.request_id(r, id);
     berth_row.flags(r, LIVE);
     berth_row.state(r, state);
@@ -241,7 +241,7 @@ public final class NativeTable implements AutoCloseable {
     berth_row.adapter(r, -1);
     berth_row.beam_width(r, (short) 1);
     MemorySegment s = sideOf(index);
-    s.fill((byte) 0);
+    s.asSlice(0, berth_side_row.sizeof()).fill((byte) 0);
     berth_side_row.cache_tokens(s, -1);
     for (int p = 0; p < pools; p++) {
       demand(index, p, 0, 0, 0, 0);
@@ -549,17 +549,32 @@ public final class NativeTable implements AutoCloseable {
     berth_schedule.active(schedule, size + 1);
   }
 
-  /** Drops what ended, keeps the order. */
-  public void compactActive() {
+  /** Drops the rows that are marked, keeps the order. Reads no row. */
+  public void compactActive(boolean[] gone) {
     int size = activeSize();
     int kept = 0;
     for (int i = 0; i < size; i++) {
       int index = active.getAtIndex(ValueLayout.JAVA_INT, i);
-      if (live(index)) {
+      if (!gone[index]) {
         active.setAtIndex(ValueLayout.JAVA_INT, kept++, index);
       }
     }
     berth_schedule.active(schedule, kept);
+  }
+
+  /** {@code berth_row[rows]}; dies with this table. */
+  public MemorySegment rowMemory() {
+    return row;
+  }
+
+  /** {@code berth_demand[rows][pools]}; dies with this table. */
+  public MemorySegment demandMemory() {
+    return demand;
+  }
+
+  /** {@code int32_t[rows]}, the active list; dies with this table. */
+  public MemorySegment activeMemory() {
+    return active;
   }
 
   // ------------------------------------------------------------------------------ calls
