@@ -27,8 +27,7 @@ public final class Main implements Runnable {
   /** Runs the command line and exits with its status. */
   public static void main(String[] args) {
     var output = new StandardOutput();
-    System.setOut(
-        new PrintStream(new BufferedOutputStream(output), true, System.out.charset()));
+    System.setOut(new PrintStream(new BufferedOutputStream(output), true, System.out.charset()));
     int status = commandLine().execute(args);
     System.out.flush();
     output
