@@ -11,8 +11,8 @@ class BatchPass {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int32_t>::max();
 
-  // A generation of the range and of this beam width, not in flight, while places and tokens last, simply runs: a loop over
-  // such needs no more than this. out: where the next one goes.
+  // A generation of the range and of this beam width, not in flight, while places and tokens last, simply runs: a loop
+  // over such needs no more than this. out: where the next one goes.
   struct Plain {
     int32_t range_begin = 0, range_end = 0;
     int32_t beam = 0;
@@ -82,7 +82,7 @@ class BatchPass {
   const int64_t max_tokens_, max_context_;
   int64_t tokens_ = 0;  // of encoders, generations and unchunked contexts
   int32_t places_ = 0;
-  int32_t beam_ = 0;                  // of the first generation that fits
+  int32_t beam_ = 0;                   // of the first generation that fits
   int32_t stopped_ = BERTH_WAIT_NONE;  // why nobody else is taken
   bool adapters_ = false;              // somebody has one
   int32_t generations_ = 0;

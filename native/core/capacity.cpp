@@ -45,8 +45,8 @@ class CapacityPass {
       default: return to_completion(rules_.capacity == BERTH_POLICY_STATIC_BATCH);
     }
   }
-  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
-  // have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
+  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they
+  // must have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
   template <bool kStep>
   int32_t plain_generations(int32_t i, int32_t end, int64_t *used);
   Status max_requests();
@@ -155,9 +155,7 @@ class CapacityPass {
     return kFits;
   }
   // D5: is it longer than a batch?
-  bool never_runs(int32_t index, const berth_row &row) const {
-    return own_ && batch_ && batch_->hopeless(index, row);
-  }
+  bool never_runs(int32_t index, const berth_row &row) const { return own_ && batch_ && batch_->hopeless(index, row); }
   Status start_simulation();
   void release(int32_t index);
   void end_simulation();
@@ -191,8 +189,8 @@ Status CapacityPass::rest(int32_t from, int32_t reason) {
   return Status::kOk;
 }
 
-// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass is
-// left to the caller, which decides by the rules themselves.
+// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass
+// is left to the caller, which decides by the rules themselves.
 template <bool kStep>
 int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   if (pools_ != 1 || full()) return i;
@@ -380,7 +378,8 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
 
 // ---------------------------------------------------------------------------------------- section 3.4
 
-// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have reached.
+// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have
+// reached.
 Status CapacityPass::start_simulation() {
   for (int32_t i = 0; i < plan_.active; ++i) {
     if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
@@ -514,7 +513,7 @@ Status CapacityPass::max_utilization() {
     }
     if (own_) {
       if (reason == BERTH_WAIT_BATCH) break;  // D1: a pause makes no place
-      if (reason == BERTH_WAIT_ADAPTER) {           // D1: nor does it free adapter pages
+      if (reason == BERTH_WAIT_ADAPTER) {     // D1: nor does it free adapter pages
         t_.wait(row, reason);
         ++i;
         continue;

@@ -178,8 +178,8 @@ class OneLoop {
   int32_t taken_ = 0;
   int64_t adapters_ = 0;
   int32_t beam_ = 0;
-  int32_t end_ = 0;       // phase 1 looks at places before this
-  int32_t frontier_ = 0;  // recompute victims are found before this
+  int32_t end_ = 0;           // phase 1 looks at places before this
+  int32_t frontier_ = 0;      // recompute victims are found before this
   int32_t evicted_from_ = 0;  // places in [evicted_from_, n) may have been suspended in this pass
   int32_t deferred_ = 0;      // entries of list_a: contexts and encoders for phase 2
   bool delays_ = false;
@@ -426,7 +426,8 @@ int64_t OneLoop::chunk_size(int32_t index, int64_t remaining) const {
   const int64_t unit = rules_.chunk_unit;
   const int64_t limit = rules_.max_context_tokens > 0 ? rules_.max_context_tokens : kNoLimit;
   int64_t target = remaining;
-  if (rules_.chunking == BERTH_CHUNK_FORCE) target = std::min<int64_t>(target, next_snapshot(t_, index) - row.context_cursor);
+  if (rules_.chunking == BERTH_CHUNK_FORCE)
+    target = std::min<int64_t>(target, next_snapshot(t_, index) - row.context_cursor);
   const int64_t size = std::min({max_tokens_ - used_, target, limit});
   return size < target ? size / unit * unit : size;
 }

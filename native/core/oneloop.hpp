@@ -4,7 +4,8 @@
 
 namespace berth {
 
-// What the one-loop scheduler asks of a cache manager (spec 02 section 9.9). A refusal changes nothing but what it says.
+// What the one-loop scheduler asks of a cache manager (spec 02 section 9.9). A refusal changes nothing but what it
+// says.
 class CacheManager {
  public:
   virtual ~CacheManager() = default;

@@ -248,9 +248,8 @@ int32_t Table::rule_defect(const berth_rules &r) const {
   const auto bit = [](int32_t v) { return v == 0 || v == 1; };
   const bool own = r.set == BERTH_SET_BERTH;
   const bool one_loop = r.stages == BERTH_STAGE_ONE_LOOP;
-  const bool two_stage =
-      r.stages >= BERTH_STAGE_CAPACITY && r.stages <= BERTH_STAGE_BATCH_ACTIVE &&
-      r.stages != (BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH_ACTIVE);
+  const bool two_stage = r.stages >= BERTH_STAGE_CAPACITY && r.stages <= BERTH_STAGE_BATCH_ACTIVE &&
+                         r.stages != (BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH_ACTIVE);
   const bool batches = one_loop || (r.stages & (BERTH_STAGE_BATCH | BERTH_STAGE_BATCH_ACTIVE)) != 0;
   const bool plans = one_loop || (r.stages & BERTH_STAGE_CAPACITY) != 0;
   const auto range = [](int32_t end) { return end > BERTH_STATE_CONTEXT_INIT && end <= BERTH_STATE_COMPLETE; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random tables and rules, garbage among them: whatever a caller writes, a call gives a plan that is one or says what is
-// wrong. Run under the sanitizers.
+// Random tables and rules, garbage among them: whatever a caller writes, a call gives a plan that is one or says what
+// is wrong. Run under the sanitizers.
 #include <cstdlib>
 #include <random>
 #include <set>

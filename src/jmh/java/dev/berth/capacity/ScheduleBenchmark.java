@@ -28,8 +28,9 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * One iteration's decisions: capacity and batch of live requests, 1 % of which were replaced since the last call. Beside
- * them in the same run: a native probe that reads the same rows, and the same rules over plain Java collections.
+ * One iteration's decisions: capacity and batch of live requests, 1 % of which were replaced since
+ * the last call. Beside them in the same run: a native probe that reads the same rows, and the same
+ * rules over plain Java collections.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.SampleTime)
@@ -68,7 +69,8 @@ public class ScheduleBenchmark {
   private final List<Naive.Req> plain = new ArrayList<>();
   private SchedulingTable table = new SchedulingTable(TableShape.of(1));
   private TwoStageScheduler scheduler =
-      TwoStageScheduler.of(table, CapacityRules.of(CapacityRule.MAX_REQUESTS, 1), BatchRules.of(1, 1));
+      TwoStageScheduler.of(
+          table, CapacityRules.of(CapacityRule.MAX_REQUESTS, 1), BatchRules.of(1, 1));
   private CapacityRules capacity = CapacityRules.of(CapacityRule.MAX_REQUESTS, 1);
   private BatchRules batch = BatchRules.of(1, 1);
   private Naive.Pools pools = new Naive.Pools(new long[0], new long[0], 0);
@@ -212,8 +214,7 @@ public class ScheduleBenchmark {
   }
 
   private Naive.Batch runPlain() {
-    Naive.Plan plan =
-        Naive.capacity(plain, pools, new int[0], capacity, Optional.of(batch));
+    Naive.Plan plan = Naive.capacity(plain, pools, new int[0], capacity, Optional.of(batch));
     return Naive.batch(plan.fitting(), batch);
   }
 }

@@ -6,8 +6,8 @@ import dev.berth.internal.NativeTable.Rows;
 import dev.berth.request.WaitReason;
 
 /**
- * What the capacity stage decided: rows, in scheduling order. A view over the scheduler's memory, overwritten by the next
- * call.
+ * What the capacity stage decided: rows, in scheduling order. A view over the scheduler's memory,
+ * overwritten by the next call.
  */
 public final class CapacityPlan {
   private final NativeTable table;

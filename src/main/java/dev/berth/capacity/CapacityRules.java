@@ -64,7 +64,9 @@ public record CapacityRules(
 
   /** The rules of {@link PolicySet#TRTLLM_2026_09}: the range ends at 20. */
   public static CapacityRules parity(CapacityRule rule, int maxRequests) {
-    return of(rule, maxRequests).withSet(PolicySet.TRTLLM_2026_09).withRange(CONTEXT_INIT, COMPLETE);
+    return of(rule, maxRequests)
+        .withSet(PolicySet.TRTLLM_2026_09)
+        .withRange(CONTEXT_INIT, COMPLETE);
   }
 
   public CapacityRules withSet(PolicySet value) {
@@ -82,15 +84,7 @@ public record CapacityRules(
 
   public CapacityRules withLookahead(Lookahead value) {
     return new CapacityRules(
-        set,
-        rule,
-        maxRequests,
-        value,
-        rangeBegin,
-        rangeEnd,
-        prefixSharing,
-        traits,
-        adapterPages);
+        set, rule, maxRequests, value, rangeBegin, rangeEnd, prefixSharing, traits, adapterPages);
   }
 
   public CapacityRules withRange(int begin, int end) {

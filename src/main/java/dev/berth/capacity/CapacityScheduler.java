@@ -7,8 +7,9 @@ import dev.berth.internal.NativeTable;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Stage 1 of an iteration: which requests of the order have pages, adapter pages and a place, and who is paused for them
- * (spec 02 §3). One native call, or a policy of the user's own. Allocates nothing.
+ * Stage 1 of an iteration: which requests of the order have pages, adapter pages and a place, and
+ * who is paused for them (spec 02 §3). One native call, or a policy of the user's own. Allocates
+ * nothing.
  */
 public final class CapacityScheduler {
   private final SchedulingTable table;
@@ -39,7 +40,9 @@ public final class CapacityScheduler {
     return new CapacityScheduler(table, rules, null);
   }
 
-  /** A scheduler with a policy of one's own; of the rules, the request cap and the state range hold. */
+  /**
+   * A scheduler with a policy of one's own; of the rules, the request cap and the state range hold.
+   */
   public static CapacityScheduler of(
       SchedulingTable table, CapacityRules rules, CapacityPolicy own) {
     return new CapacityScheduler(table, rules, own);
@@ -48,7 +51,8 @@ public final class CapacityScheduler {
   /**
    * Schedules.
    *
-   * @throws BerthException ARGUMENT, naming row and field, if a row isn't fit to be scheduled; nothing is scheduled then
+   * @throws BerthException ARGUMENT, naming row and field, if a row isn't fit to be scheduled;
+   *     nothing is scheduled then
    */
   public CapacityPlan schedule() {
     table.settleOrder();

@@ -4,7 +4,10 @@ package dev.berth.capacity;
 import java.util.Arrays;
 import java.util.Optional;
 
-/** How contexts share the token budget of a batch (spec 02 §6). The order is {@code berth_chunking}'s. */
+/**
+ * How contexts share the token budget of a batch (spec 02 §6). The order is {@code
+ * berth_chunking}'s.
+ */
 public enum Chunking {
   /** A context runs whole or not at all. */
   NONE,

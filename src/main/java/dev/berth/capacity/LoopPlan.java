@@ -5,7 +5,10 @@ import dev.berth.internal.NativeTable;
 import dev.berth.internal.NativeTable.Rows;
 import dev.berth.request.WaitReason;
 
-/** What the one loop decided and did. A view over the scheduler's memory, overwritten by the next call. */
+/**
+ * What the one loop decided and did. A view over the scheduler's memory, overwritten by the next
+ * call.
+ */
 public final class LoopPlan {
   private final NativeTable table;
   private final MicroBatch batch;

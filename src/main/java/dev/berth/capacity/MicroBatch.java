@@ -6,8 +6,8 @@ import dev.berth.internal.NativeTable.Rows;
 import dev.berth.request.WaitReason;
 
 /**
- * What runs in this iteration: encoders, contexts and generations, each sorted by adapter (spec 02 §6.6). A view over the
- * scheduler's memory, overwritten by the next call.
+ * What runs in this iteration: encoders, contexts and generations, each sorted by adapter (spec 02
+ * §6.6). A view over the scheduler's memory, overwritten by the next call.
  */
 public final class MicroBatch {
   private final NativeTable table;

@@ -6,8 +6,8 @@ import dev.berth.internal.NativeRules;
 import dev.berth.internal.NativeTable;
 
 /**
- * Stage 2 of an iteration: which of the requests run in this batch, and how many tokens of each context (spec 02 §6). One
- * native call. Allocates nothing.
+ * Stage 2 of an iteration: which of the requests run in this batch, and how many tokens of each
+ * context (spec 02 §6). One native call. Allocates nothing.
  */
 public final class MicroBatchScheduler {
   private final SchedulingTable table;
@@ -38,8 +38,8 @@ public final class MicroBatchScheduler {
   /**
    * Batches the whole order.
    *
-   * @throws BerthException ARGUMENT, naming row and field, if a row isn't fit to be scheduled, or under parity is longer
-   *     than a context may be; nothing is scheduled then
+   * @throws BerthException ARGUMENT, naming row and field, if a row isn't fit to be scheduled, or
+   *     under parity is longer than a context may be; nothing is scheduled then
    */
   public MicroBatch schedule() {
     table.settleOrder();
@@ -47,7 +47,10 @@ public final class MicroBatchScheduler {
     return batch;
   }
 
-  /** Batches what the capacity stage of the same table let through. Errors as of {@link #schedule()}. */
+  /**
+   * Batches what the capacity stage of the same table let through. Errors as of {@link
+   * #schedule()}.
+   */
   public MicroBatch scheduleFitting() {
     table.settleOrder();
     memory.schedule(ofFitting);

@@ -6,8 +6,9 @@ import dev.berth.internal.NativeRules;
 import dev.berth.internal.NativeTable;
 
 /**
- * One loop that allocates while it schedules: generations first, then contexts, caches suspended or dropped where room is
- * needed (spec 02 §9). The caches are counted in the table. One native call; allocates nothing on the heap.
+ * One loop that allocates while it schedules: generations first, then contexts, caches suspended or
+ * dropped where room is needed (spec 02 §9). The caches are counted in the table. One native call;
+ * allocates nothing on the heap.
  */
 public final class OneLoopScheduler {
   private final SchedulingTable table;

@@ -5,6 +5,9 @@ package dev.berth.capacity;
 public enum PrefixSharing {
   /** Nothing: no delay, no credit. */
   OFF,
-  /** A request whose next new block is just being computed waits for it; reusable pages are credited. */
+  /**
+   * A request whose next new block is just being computed waits for it; reusable pages are
+   * credited.
+   */
   ON
 }

@@ -8,11 +8,13 @@ import dev.berth.request.RequestState;
 import dev.berth.request.WaitReason;
 
 /**
- * The requests of one rank as scheduling sees them: rows in native memory, what each needs and holds of every pool, and
- * their order. For those who keep their own loop or their own cache manager; an engine has its own.
+ * The requests of one rank as scheduling sees them: rows in native memory, what each needs and
+ * holds of every pool, and their order. For those who keep their own loop or their own cache
+ * manager; an engine has its own.
  *
- * <p>A row is begun, described, and marked dirty. Marking checks it: a bad row is refused with its number and field, and
- * scheduling never sees a row that was written and not marked. The order is by priority, then by entry.
+ * <p>A row is begun, described, and marked dirty. Marking checks it: a bad row is refused with its
+ * number and field, and scheduling never sees a row that was written and not marked. The order is
+ * by priority, then by entry.
  *
  * <p>Not thread-safe. Nothing is allocated after construction.
  */
@@ -42,13 +44,12 @@ public final class SchedulingTable implements AutoCloseable {
     this.left = new int[Math.max(0, shape.rows())];
     NativeTable.PoolConfig[] pools =
         shape.pools().stream()
-            .map(
-                pool ->
-                    new NativeTable.PoolConfig(
-                        pool.window(),
-                        pool.cache() == Pool.Cache.CROSS,
-                        pool.totalPages(),
-                        pool.pageIds()))
+            .map(pool ->
+                new NativeTable.PoolConfig(
+                    pool.window(),
+                    pool.cache() == Pool.Cache.CROSS,
+                    pool.totalPages(),
+                    pool.pageIds()))
             .toArray(NativeTable.PoolConfig[]::new);
     this.table =
         NativeTable.create(
@@ -99,7 +100,9 @@ public final class SchedulingTable implements AutoCloseable {
     table.check(row);
   }
 
-  /** The same for {@code rows[0 .. count)} in one call. Rows behind the first bad one stay unmarked. */
+  /**
+   * The same for {@code rows[0 .. count)} in one call. Rows behind the first bad one stay unmarked.
+   */
   public void markDirty(int[] rows, int count) {
     table.check(rows, count);
   }
@@ -160,9 +163,9 @@ public final class SchedulingTable implements AutoCloseable {
   }
 
   /**
-   * Puts a paused row back to its start (spec 02 §1.3): beam 1 keeps its tokens as the new prompt, at most
-   * {@code maxInputTokens} of them; a wider beam loses what it generated. Pages and seat are the caller's to release. Mark
-   * the row when its demand is written.
+   * Puts a paused row back to its start (spec 02 §1.3): beam 1 keeps its tokens as the new prompt,
+   * at most {@code maxInputTokens} of them; a wider beam loses what it generated. Pages and seat
+   * are the caller's to release. Mark the row when its demand is written.
    */
   public void pause(int row, int maxInputTokens) {
     table.pause(row, maxInputTokens);
@@ -264,7 +267,9 @@ public final class SchedulingTable implements AutoCloseable {
     table.priority(row, priority);
   }
 
-  /** Length of the encoder's output in tokens; 1 or more in state {@link RequestState#ENCODER_INIT}. */
+  /**
+   * Length of the encoder's output in tokens; 1 or more in state {@link RequestState#ENCODER_INIT}.
+   */
   public void encoderTokens(int row, int tokens) {
     table.encoderTokens(row, tokens);
   }
@@ -316,7 +321,9 @@ public final class SchedulingTable implements AutoCloseable {
     return table.reusableTokens(row);
   }
 
-  /** Where {@link Chunking#FORCE_CHUNK} must stop: positions in the prompt, ascending, 1 or more. */
+  /**
+   * Where {@link Chunking#FORCE_CHUNK} must stop: positions in the prompt, ascending, 1 or more.
+   */
   public void snapshotPoints(int row, int... points) {
     table.snapshots(row, points);
   }
@@ -383,7 +390,8 @@ public final class SchedulingTable implements AutoCloseable {
     table.prepareTokens(row, tokens);
   }
 
-  // ------------------------------------------------------------------------------ pools and adapters
+  // ------------------------------------------------------------------------------ pools and
+  // adapters
 
   /** Pages of a pool that nobody refers to, cached ones included. */
   public void freePages(int pool, long pages) {

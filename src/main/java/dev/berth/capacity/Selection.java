@@ -47,8 +47,8 @@ public final class Selection {
   /**
    * This row has room.
    *
-   * @throws BerthException ARGUMENT if it isn't an encoder request, context or generation of the state range; STATE if it
-   *     was selected before or the request cap is reached
+   * @throws BerthException ARGUMENT if it isn't an encoder request, context or generation of the
+   *     state range; STATE if it was selected before or the request cap is reached
    */
   public void fit(int row) {
     int state = memory.state(row);
@@ -85,7 +85,8 @@ public final class Selection {
   private void admit(int row) {
     if (admitted >= rules.maxRequests()) {
       throw new BerthException(
-          Code.STATE, "row %d is one more than the %d requests of an iteration".formatted(row, admitted));
+          Code.STATE,
+          "row %d is one more than the %d requests of an iteration".formatted(row, admitted));
     }
     once(row);
     admitted++;

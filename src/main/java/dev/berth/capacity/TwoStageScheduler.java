@@ -25,15 +25,13 @@ public final class TwoStageScheduler {
       throw new BerthException(
           BerthException.Code.CONFIGURATION,
           "the stages disagree: policy set %s and %s, range from state %d and %d"
-              .formatted(
-                  capacity.set(), batch.set(), capacity.rangeBegin(), batch.rangeBegin()));
+              .formatted(capacity.set(), batch.set(), capacity.rangeBegin(), batch.rangeBegin()));
     }
     this.table = table;
     this.memory = table.memory();
     this.capacity = new CapacityPlan(memory);
     this.batch = new MicroBatch(memory);
-    int stages =
-        own == null ? NativeRules.CAPACITY | NativeRules.BATCH : NativeRules.BATCH;
+    int stages = own == null ? NativeRules.CAPACITY | NativeRules.BATCH : NativeRules.BATCH;
     NativeRules compiled = new NativeRules(CapacityRules.nativeSet(capacity.set()), stages);
     this.rules = batch.into(capacity.into(compiled));
     this.own = own;
@@ -60,7 +58,8 @@ public final class TwoStageScheduler {
   /**
    * Schedules an iteration; {@link #capacity()} says who was let in and who gives way.
    *
-   * @throws BerthException ARGUMENT, naming row and field, if a row isn't fit to be scheduled; nothing is scheduled then
+   * @throws BerthException ARGUMENT, naming row and field, if a row isn't fit to be scheduled;
+   *     nothing is scheduled then
    */
   public MicroBatch schedule() {
     table.settleOrder();

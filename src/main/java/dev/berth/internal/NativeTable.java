@@ -21,8 +21,8 @@ import java.util.Objects;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The native scheduling table as Java sees it: memory that both sides map, one call an iteration. Indexes are checked here;
- * values are checked by {@link #check}. One thread at a time.
+ * The native scheduling table as Java sees it: memory that both sides map, one call an iteration.
+ * Indexes are checked here; values are checked by {@link #check}. One thread at a time.
  */
 public final class NativeTable implements AutoCloseable {
   /** One pool of pages. */
@@ -109,9 +109,7 @@ public final class NativeTable implements AutoCloseable {
       row = at(berth_table_memory.row_address(map), rows * berth_row.sizeof());
       side = at(berth_table_memory.side_address(map), rows * berth_side_row.sizeof());
       demand =
-          at(
-              berth_table_memory.demand_address(map),
-              (long) rows * pools * berth_demand.sizeof());
+          at(berth_table_memory.demand_address(map), (long) rows * pools * berth_demand.sizeof());
       held = at(berth_table_memory.held_address(map), (long) rows * pools * berth_held.sizeof());
       heldPages =
           at(berth_table_memory.held_page_address(map), (long) rows * pools * heldPerRow * 4L);
@@ -126,8 +124,7 @@ public final class NativeTable implements AutoCloseable {
       lists[Rows.PAUSED.ordinal()] = at(berth_table_memory.paused_address(map), rows * 4L);
       lists[Rows.RECOMPUTED.ordinal()] = at(berth_table_memory.recomputed_address(map), rows * 4L);
       lists[Rows.ENCODERS.ordinal()] = at(berth_table_memory.encoder_address(map), rows * 4L);
-      lists[Rows.GENERATIONS.ordinal()] =
-          at(berth_table_memory.generation_address(map), rows * 4L);
+      lists[Rows.GENERATIONS.ordinal()] = at(berth_table_memory.generation_address(map), rows * 4L);
     }
     scratch = scope.allocate(rows * 4L, 4);
   }
@@ -143,7 +140,8 @@ public final class NativeTable implements AutoCloseable {
    *
    * @param heldPerRow named pages that a row may hold in one pool
    * @param snapshotsPerRow snapshot points of a row
-   * @throws BerthException ARGUMENT if a size or a pool is impossible, MEMORY if it can't be allocated
+   * @throws BerthException ARGUMENT if a size or a pool is impossible, MEMORY if it can't be
+   *     allocated
    */
   public static NativeTable create(
       int rows, PoolConfig[] pools, int adapters, int heldPerRow, int snapshotsPerRow) {
@@ -178,8 +176,7 @@ public final class NativeTable implements AutoCloseable {
         berth_pool.page_ids(one, pools[p].pageIds());
       }
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
-      Status.check(
-          BerthNative.berth_table_create(config, list, out), "create scheduling table");
+      Status.check(BerthNative.berth_table_create(config, list, out), "create scheduling table");
       return new NativeTable(
           out.get(ValueLayout.ADDRESS, 0), pools.length, adapters, heldPerRow, snapshotsPerRow);
     }
@@ -227,7 +224,9 @@ public final class NativeTable implements AutoCloseable {
     return sideOf(index);
   }
 
-  /** Initialises a row; what isn't an argument gets the value of a request that has nothing special. */
+  /**
+   * Initialises a row; what isn't an argument gets the value of a request that has nothing special.
+   */
   public void begin(int index, long id, int state, int promptTokens, int maxNewTokens) {
     MemorySegment r = rowOf(index);
     r.asSlice(0, berth_row.sizeof()).fill((byte) 0); // asSlice of the bindings goes on to the end
@@ -540,7 +539,8 @@ public final class NativeTable implements AutoCloseable {
   public void insertActive(int place, int index) {
     int size = activeSize();
     if (size == rows) {
-      throw new BerthException(Code.STATE, "the active list already holds all %d rows".formatted(rows));
+      throw new BerthException(
+          Code.STATE, "the active list already holds all %d rows".formatted(rows));
     }
     Objects.checkIndex(place, size + 1);
     Objects.checkIndex(index, rows);
@@ -596,8 +596,7 @@ public final class NativeTable implements AutoCloseable {
     while (done < count) {
       int n = Math.min(rows, count - done);
       for (int i = 0; i < n; i++) {
-        scratch.setAtIndex(
-            ValueLayout.JAVA_INT, i, Objects.checkIndex(indexes[done + i], rows));
+        scratch.setAtIndex(ValueLayout.JAVA_INT, i, Objects.checkIndex(indexes[done + i], rows));
       }
       checkScratch(n);
       done += n;

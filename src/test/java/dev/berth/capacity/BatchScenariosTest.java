@@ -154,8 +154,7 @@ class BatchScenariosTest {
 
   @Test
   void b9DraftsBeyondTheUnitAreDiscarded() {
-    BatchRun run =
-        new BatchRun(rules(64, 8192).withChunking(Chunking.FIRST_COME_FIRST_SERVED, 64));
+    BatchRun run = new BatchRun(rules(64, 8192).withChunking(Chunking.FIRST_COME_FIRST_SERVED, 64));
     for (int i = 0; i < 4; i++) {
       run.request(2041, 9, 8, 1);
     }
@@ -219,8 +218,7 @@ class BatchScenariosTest {
 
   /** Request 0 generates, request 1 has the same prompt of 30; both stages. */
   private static List<Integer> twoAlike(BatchRules batch, int reusable) {
-    try (SchedulingTable table =
-        new SchedulingTable(TableShape.of(2, Pool.self(100, 10)))) {
+    try (SchedulingTable table = new SchedulingTable(TableShape.of(2, Pool.self(100, 10)))) {
       table.begin(0, 0, RequestState.GENERATION, 30, 5);
       table.context(0, 30, 0);
       table.generatedTokens(0, 1);
@@ -235,8 +233,7 @@ class BatchScenariosTest {
         table.enter(row);
       }
       MicroBatch result =
-          TwoStageScheduler.of(
-                  table, CapacityRules.parity(CapacityRule.MAX_UTILIZATION, 2), batch)
+          TwoStageScheduler.of(table, CapacityRules.parity(CapacityRule.MAX_UTILIZATION, 2), batch)
               .schedule();
       List<Integer> tokens = new ArrayList<>();
       tokens.add(result.generations());
@@ -271,10 +268,14 @@ class BatchScenariosTest {
     return Arrays.stream(text.strip().split("\\s+")).map(Integer::valueOf).toList();
   }
 
-  // Where the table gives 3 3 for "17 17" it speaks of the chunker alone. In a batch the rest of these prompts fits whole, so
+  // Where the table gives 3 3 for "17 17" it speaks of the chunker alone. In a batch the rest of
+  // these prompts fits whole, so
   // nothing is chunked and the drafts stay (spec 02 §6.5).
 
-  /** lengths | unit | capacity | max context | drafts | positions after each iteration | drafts left. */
+  /**
+   * lengths | unit | capacity | max context | drafts | positions after each iteration | drafts
+   * left.
+   */
   private static void chunks(Chunking policy, String row) {
     String[] fields = row.split("\\|", -1);
     List<Integer> lengths = numbers(fields[0]);
@@ -282,8 +283,7 @@ class BatchScenariosTest {
     int capacity = fields[2].strip().equals("-") ? NO_LIMIT : Integer.parseInt(fields[2].strip());
     int limit = fields[3].strip().equals("-") ? NO_LIMIT : Integer.parseInt(fields[3].strip());
     List<Integer> drafts = fields[4].isBlank() ? List.of() : numbers(fields[4]);
-    BatchRules rules =
-        rules(64, capacity).withMaxContextTokens(limit).withChunking(policy, unit);
+    BatchRules rules = rules(64, capacity).withMaxContextTokens(limit).withChunking(policy, unit);
     try (BatchRun run = new BatchRun(rules, 16)) {
       for (int i = 0; i < lengths.size(); i++) {
         // one output token: a finished context leaves the tokens to the others

@@ -22,8 +22,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * What berth-1 promises, in random worlds that do what it says: chunks, drafts, adapters, priorities, transfers, requests
- * that can never fit.
+ * What berth-1 promises, in random worlds that do what it says: chunks, drafts, adapters,
+ * priorities, transfers, requests that can never fit.
  */
 class BerthOneProperties {
   private static final int WORLDS = 150;
@@ -48,7 +48,8 @@ class BerthOneProperties {
   private static void run(CapacityRule rule, long seed, int worlds) {
     RandomGenerator random = Seeds.generator(seed);
     for (int i = 0; i < worlds; i++) {
-      try (World world = new World(rule, random, "%s, seed %d, world %d".formatted(rule, seed, i))) {
+      try (World world =
+          new World(rule, random, "%s, seed %d, world %d".formatted(rule, seed, i))) {
         world.toTheEnd();
       }
     }
@@ -246,7 +247,9 @@ class BerthOneProperties {
           .isTrue();
     }
 
-    /** Of two that are alike the one of higher priority, or else the earlier one, isn't left behind. */
+    /**
+     * Of two that are alike the one of higher priority, or else the earlier one, isn't left behind.
+     */
     private void higherPriorityGoesFirst(CapacityPlan plan) {
       Set<Integer> fits = new HashSet<>(Lines.ids(table, plan.fitting(), plan::fitting));
       for (int a = 0; a < table.size(); a++) {
@@ -263,7 +266,9 @@ class BerthOneProperties {
                   && ahead.drafts == behind.drafts
                   && ahead.adapter == behind.adapter;
           if (alike && fits.contains(behind.row)) {
-            assertThat(fits).as("%s: row %d before %d", name, ahead.row, behind.row).contains(ahead.row);
+            assertThat(fits)
+                .as("%s: row %d before %d", name, ahead.row, behind.row)
+                .contains(ahead.row);
           }
         }
       }
@@ -314,7 +319,8 @@ class BerthOneProperties {
     }
 
     private void carryOut(MicroBatch batch, CapacityPlan plan) {
-      List<Live> paused = Lines.ids(table, plan.paused(), plan::paused).stream().map(this::of).toList();
+      List<Live> paused =
+          Lines.ids(table, plan.paused(), plan::paused).stream().map(this::of).toList();
       List<Live> receiving =
           Lines.ids(table, plan.receiving(), plan::receiving).stream().map(this::of).toList();
       List<Live> generations =

@@ -17,8 +17,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Spec 02, table A: whole runs under the parity set. Blocks of 10 tokens, a window of 90, 15 adapter pages a task of 100, no
- * reuse, unless a row says otherwise.
+ * Spec 02, table A: whole runs under the parity set. Blocks of 10 tokens, a window of 90, 15
+ * adapter pages a task of 100, no reuse, unless a row says otherwise.
  */
 class CapacityScenariosTest {
   private static final int TOKENS_PER_BLOCK = 10;
@@ -211,8 +211,7 @@ class CapacityScenariosTest {
   @Test
   void a9TheLowerPriorityIsPaused() {
     try (V1Run run =
-        maxUtilization(100, 2)
-            .run(Spec.of(0, 10, 80), Spec.of(1, 10, 80).priority(.6))) {
+        maxUtilization(100, 2).run(Spec.of(0, 10, 80), Spec.of(1, 10, 80).priority(.6))) {
       runs(run, 41, 1, 0);
       runs(run, 80, 1);
       assertThat(run.lengths(0)).containsExactly(51, 39);
@@ -245,8 +244,7 @@ class CapacityScenariosTest {
   @Test
   void a12DraftsNeedTheirPagesEarlier() {
     try (V1Run run =
-        maxUtilization(100, 2)
-            .run(Spec.of(0, 10, 80).drafts(5), Spec.of(1, 10, 80).drafts(10))) {
+        maxUtilization(100, 2).run(Spec.of(0, 10, 80).drafts(5), Spec.of(1, 10, 80).drafts(10))) {
       runs(run, 31, 0, 1);
       runs(run, 80, 0);
       assertThat(run.lengths(1)).containsExactly(41, 49);
@@ -391,8 +389,7 @@ class CapacityScenariosTest {
 
   @Test
   void a20AStaticBatchDelaysNobody() {
-    try (V1Run run =
-        Setup.of(CapacityRule.STATIC_BATCH, 200, 3).reusing(50).run(threeAlike())) {
+    try (V1Run run = Setup.of(CapacityRule.STATIC_BATCH, 200, 3).reusing(50).run(threeAlike())) {
       runs(run, 2, 0, 1, 2);
       ends(run, 2);
       assertThat(run.reused()).isEqualTo(4);
@@ -460,8 +457,7 @@ class CapacityScenariosTest {
   @Test
   void higherPriorityIsEnteredBeforeLowerAndBehindItsLike() {
     double[] priorities = {.5, .5, .6, .6, .6, 1.0, .3, .3, .3, .6, 1.0, .5};
-    Spec[] specs =
-        alike(priorities.length, id -> Spec.of(id, 10, 10).priority(priorities[id]));
+    Spec[] specs = alike(priorities.length, id -> Spec.of(id, 10, 10).priority(priorities[id]));
     try (V1Run run = maxUtilization(1000, 20).run(specs)) {
       assertThat(run.step().active()).containsExactly(5, 10, 2, 3, 4, 9, 0, 1, 11, 6, 7, 8);
     }

@@ -13,8 +13,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Single-step capacity vectors, all of them, under the parity set. */
 class GoldenCapacityTest {
   @ParameterizedTest
-  @ValueSource(
-      strings = {"guaranteed_no_evict", "max_utilization", "static_batch", "max_requests"})
+  @ValueSource(strings = {"guaranteed_no_evict", "max_utilization", "static_batch", "max_requests"})
   void everyLineComesOut(String policy) {
     for (Line line : GoldenLines.read("capacity_" + policy + ".jsonl")) {
       try (SchedulingTable table = Lines.capacity(line)) {

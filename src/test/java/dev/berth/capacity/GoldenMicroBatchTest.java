@@ -81,8 +81,7 @@ class GoldenMicroBatchTest {
 
   private static SchedulingTable table(Line line) {
     List<Map<String, Object>> requests = line.maps("requests");
-    SchedulingTable table =
-        new SchedulingTable(Lines.shape(line));
+    SchedulingTable table = new SchedulingTable(Lines.shape(line));
     for (int row = 0; row < requests.size(); row++) {
       Lines.begin(table, row, requests.get(row));
       table.markDirty(row);
@@ -101,8 +100,7 @@ class GoldenMicroBatchTest {
         .hasMessageContaining(message);
   }
 
-  private static void assertBatch(
-      Line line, SchedulingTable table, MicroBatch batch, String name) {
+  private static void assertBatch(Line line, SchedulingTable table, MicroBatch batch, String name) {
     Line expected = line.object("expected");
     boolean chunks = !Lines.isNull(line, "chunking");
     assertThat(Lines.ids(table, batch.encoders(), batch::encoder))

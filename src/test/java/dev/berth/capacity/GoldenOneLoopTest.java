@@ -65,8 +65,7 @@ class GoldenOneLoopTest {
         cross
             ? Lines.shape(line, self, Pool.cross(1 << 20, Pool.UNKNOWN))
             : Lines.shape(line, self);
-    SchedulingTable table =
-        new SchedulingTable(shape);
+    SchedulingTable table = new SchedulingTable(shape);
     Lines.adapters(table, line);
     for (int row = 0; row < requests.size(); row++) {
       Map<String, Object> request = requests.get(row);

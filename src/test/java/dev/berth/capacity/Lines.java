@@ -48,7 +48,8 @@ final class Lines {
 
   @SuppressWarnings("unchecked")
   static int[] ints(@Nullable Object value) {
-    return ((List<Object>) Objects.requireNonNull(value)).stream().mapToInt(v -> ((Number) v).intValue()).toArray();
+    return ((List<Object>) Objects.requireNonNull(value))
+        .stream().mapToInt(v -> ((Number) v).intValue()).toArray();
   }
 
   private static List<PoolKey> poolKeys(Line line) {
@@ -72,13 +73,12 @@ final class Lines {
     List<Map<String, Object>> requests = line.maps("requests");
     Pool[] pools =
         keys.stream()
-            .map(
-                key ->
-                    new Pool(
-                        Integer.parseInt(key.window()),
-                        key.prefix().isEmpty() ? Pool.Cache.SELF : Pool.Cache.CROSS,
-                        Pool.UNKNOWN,
-                        1 + largest(requests, key.prefix() + "allocated_block_ids")))
+            .map(key ->
+                new Pool(
+                    Integer.parseInt(key.window()),
+                    key.prefix().isEmpty() ? Pool.Cache.SELF : Pool.Cache.CROSS,
+                    Pool.UNKNOWN,
+                    1 + largest(requests, key.prefix() + "allocated_block_ids")))
             .toArray(Pool[]::new);
     SchedulingTable table =
         new SchedulingTable(
@@ -91,20 +91,20 @@ final class Lines {
     for (int p = 0; p < pools.length; p++) {
       PoolKey key = keys.get(p);
       Line kv = line.object(key.prefix().isEmpty() ? "kv" : "cross_kv");
-      table.freePages(
-          p, new Line(0, object(kv.values().get("free_blocks"))).number(key.window()));
+      table.freePages(p, new Line(0, object(kv.values().get("free_blocks"))).number(key.window()));
     }
     for (int row = 0; row < requests.size(); row++) {
       Map<String, Object> request = requests.get(row);
       begin(table, row, request);
       for (int p = 0; p < pools.length; p++) {
         PoolKey key = keys.get(p);
-        int[] remaining = ints(object(request.get(key.prefix() + "remaining_blocks")).get(key.window()));
+        int[] remaining =
+            ints(object(request.get(key.prefix() + "remaining_blocks")).get(key.window()));
         int[] steps = ints(object(request.get(key.prefix() + "one_step_blocks")).get(key.window()));
         boolean completes = !line.text("policy").equals("MAX_UTILIZATION");
-        table.demand(
-            row, p, remaining[0], steps[0], steps[2], completes ? remaining[1] : steps[1]);
-        int[] ids = ints(object(request.get(key.prefix() + "allocated_block_ids")).get(key.window()));
+        table.demand(row, p, remaining[0], steps[0], steps[2], completes ? remaining[1] : steps[1]);
+        int[] ids =
+            ints(object(request.get(key.prefix() + "allocated_block_ids")).get(key.window()));
         table.held(row, p, ids, ids.length);
       }
       table.markDirty(row);
@@ -133,8 +133,8 @@ final class Lines {
     return requests.stream()
         .map(request -> request.get(field))
         .filter(Objects::nonNull)
-        .flatMap(
-            value -> value instanceof Map<?, ?> ? object(value).values().stream() : Stream.of(value))
+        .flatMap(value ->
+            value instanceof Map<?, ?> ? object(value).values().stream() : Stream.of(value))
         .map(Lines::ints);
   }
 
@@ -149,9 +149,8 @@ final class Lines {
   static void adapters(SchedulingTable table, Line line) {
     if (!isNull(line, "peft")) {
       object(line.object("peft").values().get("pages_by_task"))
-          .forEach(
-              (task, pages) ->
-                  table.adapterPages(Integer.parseInt(task), ((Number) pages).intValue()));
+          .forEach((task, pages) ->
+              table.adapterPages(Integer.parseInt(task), ((Number) pages).intValue()));
     }
   }
 
@@ -172,8 +171,7 @@ final class Lines {
     table.adapter(row, integer(request, "lora_task_id", -1));
     table.reusableTokens(row, integer(request, "estimated_reusable_tokens", 0));
     table.encoderTokens(
-        row,
-        integer(request, "encoder_output_len", state == RequestState.ENCODER_INIT ? 1 : 0));
+        row, integer(request, "encoder_output_len", state == RequestState.ENCODER_INIT ? 1 : 0));
     table.firstBlock(row, key(request, "first_new_block"));
     table.crossFirstBlock(row, key(request, "cross_first_new_block"));
     if (Boolean.TRUE.equals(request.get("encoder_output_pending"))) {
@@ -260,7 +258,8 @@ final class Lines {
   }
 
   /** Contexts as the vectors write them: id and chunk. */
-  static List<List<@Nullable Object>> contexts(SchedulingTable table, MicroBatch batch, boolean chunks) {
+  static List<List<@Nullable Object>> contexts(
+      SchedulingTable table, MicroBatch batch, boolean chunks) {
     List<List<@Nullable Object>> contexts = new ArrayList<>();
     for (int i = 0; i < batch.contexts(); i++) {
       List<@Nullable Object> context = new ArrayList<>();

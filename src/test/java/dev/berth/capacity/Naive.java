@@ -14,8 +14,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Both stages once more, written from the text of spec 02 §3 to §6 over plain collections, slow and obvious. The
- * differences of berth-1 are those that docs/policies.md numbers.
+ * Both stages once more, written from the text of spec 02 §3 to §6 over plain collections, slow and
+ * obvious. The differences of berth-1 are those that docs/policies.md numbers.
  */
 final class Naive {
   /** A request with all that scheduling knows of it. */
@@ -487,7 +487,8 @@ final class Naive {
   static Batch batch(List<Req> list, BatchRules rules) {
     boolean own = rules.set() == PolicySet.BERTH_1;
     long limit = rules.maxTokens() == 0 ? Integer.MAX_VALUE : rules.maxTokens();
-    long contextLimit = rules.maxContextTokens() == 0 ? Integer.MAX_VALUE : rules.maxContextTokens();
+    long contextLimit =
+        rules.maxContextTokens() == 0 ? Integer.MAX_VALUE : rules.maxContextTokens();
     List<Req> encoders = new ArrayList<>();
     List<Chunk> contexts = new ArrayList<>();
     List<Req> generations = new ArrayList<>();
@@ -577,8 +578,7 @@ final class Naive {
     }
     boolean split = !allFit;
     Comparator<Chunk> order =
-        Comparator.comparing(
-            (Chunk c) -> split && c.tokens() == c.req().prompt - c.req().cursor);
+        Comparator.comparing((Chunk c) -> split && c.tokens() == c.req().prompt - c.req().cursor);
     contexts.sort(order.thenComparingInt(c -> c.req().adapter));
     encoders.sort(Comparator.comparingInt(req -> req.adapter));
     generations.sort(Comparator.comparingInt(req -> req.adapter));

@@ -59,7 +59,11 @@ class NaiveSchedulingProperties {
     try {
       expected =
           Naive.capacity(
-              random.requests(), random.pools(), random.adapterPages(), random.capacity(), Optional.empty());
+              random.requests(),
+              random.pools(),
+              random.adapterPages(),
+              random.capacity(),
+              Optional.empty());
     } catch (Naive.Refused refused) {
       assertThatThrownBy(scheduler::schedule).as(name).isInstanceOf(BerthException.class);
       return;
@@ -102,8 +106,7 @@ class NaiveSchedulingProperties {
         .isEqualTo(rows(expected.generations()));
     List<List<Integer>> contexts = new ArrayList<>();
     for (int i = 0; i < batch.contexts(); i++) {
-      contexts.add(
-          List.of(batch.contextRow(i), batch.contextTokens(i), batch.contextDrafts(i)));
+      contexts.add(List.of(batch.contextRow(i), batch.contextTokens(i), batch.contextDrafts(i)));
     }
     assertThat(contexts)
         .as(name)
@@ -121,7 +124,11 @@ class NaiveSchedulingProperties {
     try {
       plan =
           Naive.capacity(
-              random.requests(), random.pools(), random.adapterPages(), random.capacity(), Optional.of(random.batch()));
+              random.requests(),
+              random.pools(),
+              random.adapterPages(),
+              random.capacity(),
+              Optional.of(random.batch()));
       batch = Naive.batch(plan.fitting(), random.batch());
     } catch (Naive.Refused refused) {
       assertThatThrownBy(scheduler::schedule).as(name).isInstanceOf(BerthException.class);

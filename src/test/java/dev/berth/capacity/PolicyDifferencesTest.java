@@ -70,9 +70,7 @@ class PolicyDifferencesTest {
 
     CapacityPlan plan(PolicySet set, CapacityRule rule, int cap, int adapterPages) {
       CapacityRules rules =
-          set == PolicySet.BERTH_1
-              ? CapacityRules.of(rule, cap)
-              : CapacityRules.parity(rule, cap);
+          set == PolicySet.BERTH_1 ? CapacityRules.of(rule, cap) : CapacityRules.parity(rule, cap);
       return CapacityScheduler.of(table, rules.withAdapterPages(adapterPages)).schedule();
     }
 
@@ -198,8 +196,7 @@ class PolicyDifferencesTest {
       input.context(1).generation(1, 1);
       MicroBatchScheduler parity =
           MicroBatchScheduler.of(
-              input.table,
-              BatchRules.parity(8, 9).withMaxContextTokens(BatchRules.NO_LIMIT));
+              input.table, BatchRules.parity(8, 9).withMaxContextTokens(BatchRules.NO_LIMIT));
       assertThat(parity.schedule().size()).isZero();
       MicroBatchScheduler limited = MicroBatchScheduler.of(input.table, BatchRules.parity(8, 9));
       assertThatThrownBy(limited::schedule).isInstanceOf(BerthException.class);
@@ -231,7 +228,10 @@ class PolicyDifferencesTest {
   void d7AContextThatTransfersIsAContext() {
     try (Input input = new Input(100)) {
       input.in(RequestState.CONTEXT_INIT_AND_TRANSFER, 1, row -> {});
-      assertThat(MicroBatchScheduler.of(input.table, BatchRules.parity(8, 64)).schedule().generations())
+      assertThat(
+              MicroBatchScheduler.of(input.table, BatchRules.parity(8, 64))
+                  .schedule()
+                  .generations())
           .isEqualTo(1);
       assertThat(MicroBatchScheduler.of(input.table, BatchRules.of(8, 64)).schedule().contexts())
           .isEqualTo(1);

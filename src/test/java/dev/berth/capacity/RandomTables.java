@@ -108,7 +108,8 @@ final class RandomTables {
   private CapacityRules capacity(PolicySet set, boolean encoders, int size) {
     Set<CacheTrait> traits = EnumSet.noneOf(CacheTrait.class);
     for (CacheTrait trait : CacheTrait.values()) {
-      boolean window = trait == CacheTrait.SELF_VARIABLE_WINDOW || trait == CacheTrait.CROSS_VARIABLE_WINDOW;
+      boolean window =
+          trait == CacheTrait.SELF_VARIABLE_WINDOW || trait == CacheTrait.CROSS_VARIABLE_WINDOW;
       if (chance(window ? 10 : 60)) {
         traits.add(trait);
       }

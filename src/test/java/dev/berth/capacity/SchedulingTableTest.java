@@ -163,12 +163,9 @@ class SchedulingTableTest {
       assertThatThrownBy(() -> MicroBatchScheduler.of(table, unit))
           .hasMessageContaining("chunk unit");
       MicroBatchScheduler.of(table, unit.withSet(PolicySet.TRTLLM_2026_09));
-      assertThatThrownBy(
-              () ->
-                  TwoStageScheduler.of(
-                      table,
-                      CapacityRules.of(CapacityRule.STATIC_BATCH, 1),
-                      BatchRules.parity(1, 1)))
+      assertThatThrownBy(() ->
+              TwoStageScheduler.of(
+                  table, CapacityRules.of(CapacityRule.STATIC_BATCH, 1), BatchRules.parity(1, 1)))
           .hasMessageContaining("disagree");
     }
   }
@@ -298,8 +295,7 @@ class SchedulingTableTest {
               });
       for (CapacityPolicy policy : wrong) {
         CapacityScheduler scheduler =
-            CapacityScheduler.of(
-                table, CapacityRules.of(CapacityRule.MAX_UTILIZATION, 1), policy);
+            CapacityScheduler.of(table, CapacityRules.of(CapacityRule.MAX_UTILIZATION, 1), policy);
         assertThatThrownBy(scheduler::schedule).isInstanceOf(BerthException.class);
       }
     }
@@ -320,12 +316,11 @@ class SchedulingTableTest {
         scheduler.schedule();
       }
       assertThat(
-              AllocatedBytes.by(
-                  () -> {
-                    for (int i = 0; i < 1_000; i++) {
-                      scheduler.schedule();
-                    }
-                  }))
+              AllocatedBytes.by(() -> {
+                for (int i = 0; i < 1_000; i++) {
+                  scheduler.schedule();
+                }
+              }))
           .isLessThan(1_000);
     }
   }

@@ -100,8 +100,7 @@ class SingleStepScenariosTest {
         table.adapter(row, adapters[row]);
         table.markDirty(row);
       }
-      CapacityRules rules =
-          rules(CapacityRule.GUARANTEED_NO_EVICT, 4).withAdapterPages(pages);
+      CapacityRules rules = rules(CapacityRule.GUARANTEED_NO_EVICT, 4).withAdapterPages(pages);
       assertThat(CapacityScheduler.of(table, rules).schedule().fitting()).isEqualTo(fitting);
     }
   }
@@ -114,9 +113,7 @@ class SingleStepScenariosTest {
       request(table, 2, RequestState.GENERATION, 1);
       TwoStageScheduler scheduler =
           TwoStageScheduler.of(
-              table,
-              rules(CapacityRule.GUARANTEED_NO_EVICT, 4),
-              BatchRules.parity(4, 15));
+              table, rules(CapacityRule.GUARANTEED_NO_EVICT, 4), BatchRules.parity(4, 15));
       assertThat(scheduler.schedule().size()).isLessThanOrEqualTo(2);
       assertThat(scheduler.capacity().fitting()).isEqualTo(3);
     }
@@ -126,8 +123,7 @@ class SingleStepScenariosTest {
   void theCrossPoolHasToFitToo() {
     try (SchedulingTable table =
         new SchedulingTable(
-            TableShape.of(
-                2, Pool.self(100, Pool.UNKNOWN), Pool.cross(100, Pool.UNKNOWN)))) {
+            TableShape.of(2, Pool.self(100, Pool.UNKNOWN), Pool.cross(100, Pool.UNKNOWN)))) {
       table.freePages(0, 100);
       table.freePages(1, 1);
       request(table, 0, RequestState.CONTEXT_INIT, 1);

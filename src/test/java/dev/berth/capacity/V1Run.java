@@ -10,9 +10,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Whole runs of a capacity scheduler: the loop that the golden traces and the scenario tables describe, over a plain model
- * of a cache manager that counts blocks (spec 02 §4, beam 1, one window, no sinks). Everything here belongs to the tests;
- * only the decisions are Berth's.
+ * Whole runs of a capacity scheduler: the loop that the golden traces and the scenario tables
+ * describe, over a plain model of a cache manager that counts blocks (spec 02 §4, beam 1, one
+ * window, no sinks). Everything here belongs to the tests; only the decisions are Berth's.
  */
 final class V1Run implements AutoCloseable {
   private static final int MAX_INPUT = 1000;
@@ -32,50 +32,107 @@ final class V1Run implements AutoCloseable {
       int encoderTokens) {
     static Spec of(int id, int prompt, int maxNew) {
       return new Spec(
-          id,
-          0,
-          prompt,
-          maxNew,
-          0.5,
-          0,
-          prompt,
-          RequestState.CONTEXT_INIT,
-          new int[0],
-          -1,
-          0);
+          id, 0, prompt, maxNew, 0.5, 0, prompt, RequestState.CONTEXT_INIT, new int[0], -1, 0);
     }
 
     Spec arriving(int iteration) {
-      return new Spec(id, iteration, prompt, maxNew, priority, drafts, chunk, state, tokens, adapter, encoderTokens);
+      return new Spec(
+          id,
+          iteration,
+          prompt,
+          maxNew,
+          priority,
+          drafts,
+          chunk,
+          state,
+          tokens,
+          adapter,
+          encoderTokens);
     }
 
     Spec priority(double value) {
-      return new Spec(id, arrival, prompt, maxNew, value, drafts, chunk, state, tokens, adapter, encoderTokens);
+      return new Spec(
+          id, arrival, prompt, maxNew, value, drafts, chunk, state, tokens, adapter, encoderTokens);
     }
 
     Spec drafts(int value) {
-      return new Spec(id, arrival, prompt, maxNew, priority, value, chunk, state, tokens, adapter, encoderTokens);
+      return new Spec(
+          id,
+          arrival,
+          prompt,
+          maxNew,
+          priority,
+          value,
+          chunk,
+          state,
+          tokens,
+          adapter,
+          encoderTokens);
     }
 
     Spec chunk(int value) {
-      return new Spec(id, arrival, prompt, maxNew, priority, drafts, value, state, tokens, adapter, encoderTokens);
+      return new Spec(
+          id,
+          arrival,
+          prompt,
+          maxNew,
+          priority,
+          drafts,
+          value,
+          state,
+          tokens,
+          adapter,
+          encoderTokens);
     }
 
     Spec receiving() {
       return new Spec(
-          id, arrival, prompt, maxNew, priority, drafts, chunk, RequestState.GENERATION_INIT, tokens, adapter, encoderTokens);
+          id,
+          arrival,
+          prompt,
+          maxNew,
+          priority,
+          drafts,
+          chunk,
+          RequestState.GENERATION_INIT,
+          tokens,
+          adapter,
+          encoderTokens);
     }
 
     Spec tokens(int... value) {
-      return new Spec(id, arrival, prompt, maxNew, priority, drafts, chunk, state, value, adapter, encoderTokens);
+      return new Spec(
+          id,
+          arrival,
+          prompt,
+          maxNew,
+          priority,
+          drafts,
+          chunk,
+          state,
+          value,
+          adapter,
+          encoderTokens);
     }
 
     Spec adapter(int value) {
-      return new Spec(id, arrival, prompt, maxNew, priority, drafts, chunk, state, tokens, value, encoderTokens);
+      return new Spec(
+          id,
+          arrival,
+          prompt,
+          maxNew,
+          priority,
+          drafts,
+          chunk,
+          state,
+          tokens,
+          value,
+          encoderTokens);
     }
 
     Spec encoder(int value) {
-      return new Spec(id, arrival, prompt, maxNew, priority, drafts, chunk, state, tokens, adapter, value);
+      return new Spec(
+          id, arrival, prompt, maxNew, priority, drafts, chunk, state, tokens, adapter, value);
     }
   }
 
@@ -161,8 +218,7 @@ final class V1Run implements AutoCloseable {
             ? TableShape.of(specs.size(), self, cross)
             : TableShape.of(specs.size(), self);
     this.table =
-        new SchedulingTable(
-            shape.withAdapters(adapterPages.length).withHeldPages(cache.blocks()));
+        new SchedulingTable(shape.withAdapters(adapterPages.length).withHeldPages(cache.blocks()));
     for (int a = 0; a < adapterPages.length; a++) {
       table.adapterPages(a, adapterPages[a]);
     }
@@ -388,12 +444,10 @@ final class V1Run implements AutoCloseable {
         request.generation() ? request.prompt : request.position,
         request.generation() ? 0 : request.prepopulated);
     table.contextChunk(
-        row,
-        request.context() ? Math.min(request.chunk, request.prompt - request.position) : 0);
+        row, request.context() ? Math.min(request.chunk, request.prompt - request.position) : 0);
     table.generatedTokens(row, request.tokens.size() - request.prompt);
     int credit = credit(request);
-    table.demand(
-        row, 0, remaining(request), step(request, 1), step(request, 2), credit);
+    table.demand(row, 0, remaining(request), step(request, 1), step(request, 2), credit);
     int[] blocks = request.blocks.stream().mapToInt(b -> b).toArray();
     table.held(row, 0, blocks, blocks.length);
     if (cache.crossBlocks() > 0) {
@@ -444,16 +498,14 @@ final class V1Run implements AutoCloseable {
   private int step(Live request, int steps) {
     int tpb = cache.tokensPerBlock();
     if (request.state == RequestState.GENERATION_INIT || request.firstChunk()) {
-      return up(
-          Math.min(request.prompt + request.spec.drafts(), cache.window() + request.maxNew));
+      return up(Math.min(request.prompt + request.spec.drafts(), cache.window() + request.maxNew));
     }
     if (request.context()) {
       return 0;
     }
     int current = request.cached;
     int add =
-        Math.min(
-            steps * (request.spec.drafts() + 1), request.maxNew - (current - request.prompt));
+        Math.min(steps * (request.spec.drafts() + 1), request.maxNew - (current - request.prompt));
     int next = current + add;
     if (next > cache.window()) {
       return 0;
