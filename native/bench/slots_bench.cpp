@@ -60,8 +60,7 @@ void BM_Probe(benchmark::State &state) {
   const Positions positions(capacity * 3 / 4);
   berth_bench_churn_t churn = berth_bench_churn_create(capacity, static_cast<int32_t>(state.range(1)));
   for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        berth_bench_churn_run(churn, positions.victims.data(), positions.lookups.data(), kRounds));
+    benchmark::DoNotOptimize(berth_bench_churn_run(churn, positions.victims.data(), positions.lookups.data(), kRounds));
   }
   berth_bench_churn_destroy(churn);
   report(state);

@@ -45,8 +45,8 @@ class FreeSet {
     upper_[slot >> 12] &= ~(uint64_t{left == 0} << ((slot >> 6) & 63));
   }
 
-  // Takes the lowest free slots one after another, the upper word in a register. While one is alive nothing else may touch
-  // the set.
+  // Takes the lowest free slots one after another, the upper word in a register. While one is alive nothing else may
+  // touch the set.
   class Taker {
    public:
     explicit Taker(FreeSet &set) noexcept : set_(set), lower_(set.lower_.data()), words_(set.upper_[set.first_]) {}

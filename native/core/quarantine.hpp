@@ -7,9 +7,9 @@
 
 namespace berth {
 
-// Released slots whose fence hasn't completed. Fences mostly come in order, and then it is a queue; a fence that is lower
-// than that of the queue's last entry goes to a heap instead, so that a slot leaves exactly when its own fence has
-// completed, in whatever order the fences came.
+// Released slots whose fence hasn't completed. Fences mostly come in order, and then it is a queue; a fence that is
+// lower than that of the queue's last entry goes to a heap instead, so that a slot leaves exactly when its own fence
+// has completed, in whatever order the fences came.
 class Quarantine {
  public:
   // Memory for all of the slots; none for 0.
@@ -29,7 +29,8 @@ class Quarantine {
     }
   }
 
-  // Hands every slot with fence <= epoch to free(slot); returns how many. An epoch below an earlier one changes nothing.
+  // Hands every slot with fence <= epoch to free(slot); returns how many. An epoch below an earlier one changes
+  // nothing.
   template <class Free>
   int32_t complete(uint64_t epoch, Free free) noexcept {
     completed_ = any_completed_ ? std::max(completed_, epoch) : epoch;

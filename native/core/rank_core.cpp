@@ -27,6 +27,10 @@ bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
   return max_new_tokens <= std::numeric_limits<int32_t>::max() - prompt_tokens;
 }
 
+// Ranks take turns, so a rank finds its rows outside of the near caches. Each pass asks for the row that it will need
+// this many steps later.
+constexpr int32_t kAhead = 12;
+
 bool is_context(int32_t state) {
   return state == BERTH_STATE_CONTEXT_INIT || state == BERTH_STATE_CONTEXT_INIT_AND_TRANSFER;
 }
@@ -38,14 +42,13 @@ bool RankCore::valid(const berth_core_config &c) {
   return c.struct_size == sizeof(berth_core_config) && c.rows >= 1 && c.rows <= kMaxRows && c.seats >= 1 &&
          c.seats <= kMaxRows && c.leases >= 1 && c.leases <= kMaxRows && c.reserved_leases >= 0 &&
          c.reserved_leases <= kMaxRows && c.max_batch_size >= 1 && c.max_batch_size <= kMaxRows &&
-         c.max_num_tokens >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 && c.admission_cap >= 1 &&
-         c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT && c.range_end <= BERTH_STATE_COMPLETE &&
-         c.pending_batches >= 0 && c.pending_batches <= 64 && flag(c.exclusive_flight) && flag(c.mark_retiring) &&
-         c.retiring >= BERTH_RETIRING_CHARGED &&
-         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE && c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) &&
-         (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
-         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
-         c.pages >= -1;
+         c.max_num_tokens >= 0 && c.max_seq_len >= 0 && c.draft_tokens >= 0 && c.draft_tokens < 1 << 16 &&
+         c.admission_cap >= 1 && c.max_resident >= 1 && c.range_end > BERTH_STATE_CONTEXT_INIT &&
+         c.range_end <= BERTH_STATE_COMPLETE && c.pending_batches >= 0 && c.pending_batches <= 64 &&
+         flag(c.exclusive_flight) && flag(c.mark_retiring) && c.retiring >= BERTH_RETIRING_CHARGED &&
+         c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE &&
+         c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
+         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 && c.pages >= -1;
 }
 
 RankCore::RankCore(const berth_core_config &config)
@@ -58,6 +61,7 @@ RankCore::RankCore(const berth_core_config &config)
       leases_(config.leases, config.reserved_leases, false),
       rows_(static_cast<size_t>(config.rows) + 1),
       cold_(static_cast<size_t>(config.rows) + 1),
+      load_(static_cast<size_t>(config.rows) + 1),
       end_kind_(static_cast<size_t>(config.rows) + 1),
       free_rows_(static_cast<size_t>(config.rows)),
       active_(static_cast<size_t>(config.rows) + 1),
@@ -79,8 +83,8 @@ RankCore::RankCore(const berth_core_config &config)
   dummy.flags = BERTH_ROW_DUMMY;
   dummy.state = BERTH_STATE_GENERATION;
   dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
-  dummy.seat = config.seats;                                         // the reserved seat
-  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;     // the first reserved lease
+  dummy.seat = config.seats;                                      // the reserved seat
+  dummy.lease = config.reserved_leases > 0 ? config.leases : -1;  // the first reserved lease
   describe();
 }
 
@@ -112,8 +116,8 @@ int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) co
 }
 
 RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const {
-  constexpr int64_t longest = std::numeric_limits<int32_t>::max();
-  if (!countable(prompt_tokens, max_new_tokens)) {
+  const int64_t longest = config_.max_seq_len > 0 ? config_.max_seq_len : std::numeric_limits<int32_t>::max();
+  if (!countable(prompt_tokens, max_new_tokens) || int64_t{prompt_tokens} + max_new_tokens > longest) {
     return Fit{BERTH_WAIT_TOKENS, int64_t{prompt_tokens} + max_new_tokens, longest};
   }
   if (state == BERTH_STATE_CONTEXT_INIT && config_.chunking == BERTH_CHUNK_NONE && prompt_tokens > token_limit_) {
@@ -221,7 +225,7 @@ void RankCore::admit() {
     cold = berth_cold_row{};
     cold.tag = a.tag;
     cold.admitted_at = iteration_.number;
-    cold.load_tokens = a.load_tokens;
+    cold.load_tokens = load_[index] = a.load_tokens;
     cold.children = a.children;
     cold.admission = ++admissions_;
     active_[active_count_++] = index;
@@ -246,8 +250,8 @@ bool RankCore::needs_pad_before() const {
 // Spec 01 section 7.2: a rank at its cap is left empty, and so vetoes the forward.
 bool RankCore::needs_pad_after() const {
   const berth_iteration &it = iteration_;
-  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 && active_count_ > 0 &&
-         it.expected > 0 && active_count_ < config_.admission_cap;
+  return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 &&
+         active_count_ > 0 && it.expected > 0 && active_count_ < config_.admission_cap;
 }
 
 void RankCore::place_dummy() {
@@ -303,6 +307,7 @@ void RankCore::build_batch() {
   slot_size_[building_] = 0;
   int32_t waiting_contexts = 0;
   for (int32_t i = 0; i < active_count_; ++i) {
+    if (i + kAhead < active_count_) __builtin_prefetch(&rows_[active_[i + kAhead]], 1);
     const int32_t index = active_[i];
     berth_row &row = rows_[index];
     row.wait_reason = BERTH_WAIT_NONE;
@@ -469,7 +474,9 @@ Status RankCore::launch() {
 void RankCore::commit_batch() {
   slot_busy_[building_] = 1;
   const berth_entry *batch = batch_of(building_);
-  for (int32_t i = 0; i < slot_size_[building_]; ++i) {
+  const int32_t size = slot_size_[building_];
+  for (int32_t i = 0; i < size; ++i) {
+    if (i + kAhead < size) __builtin_prefetch(&rows_[batch[i + kAhead].row], 1);
     if (batch[i].kind == BERTH_ENTRY_DUMMY) continue;
     berth_row &row = rows_[batch[i].row];
     ++row.in_flight;
@@ -487,7 +494,10 @@ void RankCore::commit_batch() {
 void RankCore::roll_back() {
   while (claim_count_ > 0) undo(claims_[--claim_count_]);
   const berth_entry *batch = batch_of(building_);
-  for (int32_t i = 0; i < slot_size_[building_]; ++i) rows_[batch[i].row].context_chunk = 0;
+  for (int32_t i = 0; i < slot_size_[building_]; ++i) {
+    rows_[batch[i].row].context_chunk = 0;
+    if (iteration_.held && batch[i].kind != BERTH_ENTRY_DUMMY) defer(batch[i].row, BERTH_WAIT_GATE);
+  }
   remove_dummy();
 }
 
@@ -516,7 +526,11 @@ Status RankCore::settle() {
   if (phase_ != Phase::kSettle) return Status::kState;
   berth_iteration &it = iteration_;
   if (it.due_slot >= 0) {
-    for (int32_t i = 0; i < it.due; ++i) settle_entry(it.due_slot, i);
+    const berth_entry *batch = batch_of(it.due_slot);
+    for (int32_t i = 0; i < it.due; ++i) {
+      if (i + kAhead < it.due) __builtin_prefetch(&rows_[batch[i + kAhead].row], 1);
+      settle_entry(it.due_slot, i);
+    }
     slot_busy_[it.due_slot] = 0;
   }
   if (it.launched && config_.mark_retiring) mark_retiring();
@@ -532,8 +546,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   if (entry.kind == BERTH_ENTRY_DUMMY) return;
   berth_row &row = rows_[entry.row];
   --row.in_flight;
-  const bool makes_token =
-      entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
+  const bool makes_token = entry.kind == BERTH_ENTRY_GENERATION || entry.position + entry.tokens >= row.prompt_tokens;
   if (makes_token) --row.pending_tokens;
   if (end_kind_[entry.row]) {
     if (row.in_flight == 0) {
@@ -621,7 +634,7 @@ void RankCore::describe() {
     const bool left_out = row.state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
     (left_out ? it.retiring : it.routable) += 1;
     if (!left_out || config_.retiring == BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED) {
-      it.routable_tokens += cold_[active_[i]].load_tokens;
+      it.routable_tokens += load_[active_[i]];
     }
   }
   it.seats_used = seats_.used();

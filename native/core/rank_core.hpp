@@ -85,6 +85,7 @@ class RankCore {
 
   std::vector<berth_row> rows_;
   std::vector<berth_cold_row> cold_;
+  std::vector<int32_t> load_;      // by row: load_tokens of its cold row, dense because every settle adds it up
   std::vector<uint8_t> end_kind_;  // by row: berth_end_kind of a row that ended and is still held by a batch
   std::vector<int32_t> free_rows_;
   std::vector<int32_t> active_;

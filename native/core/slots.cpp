@@ -50,21 +50,14 @@ Status SlotMap::acquire(std::span<const uint64_t> ids, BatchMode mode, uint64_t 
     while (ready < std::min(limit, kAhead)) take_ahead();
     for (size_t base = 0; base < ids.size() && failed == ids.size(); base += kBlock) {
       const size_t end = std::min(base + kBlock, ids.size());
-      // Each id is read once: whatever a caller does to the array meanwhile, hash and record agree.
-      uint64_t own[kBlock];
-      uint64_t hashes[kBlock];
-      for (size_t i = base; i < end; ++i) {
-        own[i - base] = ids[i];
-        hashes[i - base] = index.hash(own[i - base]);
-        index.prefetch(hashes[i - base]);
-      }
+      for (size_t i = base; i < end; ++i) index.prefetch(index.hash(ids[i]));
       for (size_t i = base; i < end; ++i) {
         if (ready < limit) take_ahead();
-        const uint64_t id = own[i - base];
-        const uint64_t hash = hashes[i - base];
+        const uint64_t id = ids[i];  // read once: whatever a caller does to the array meanwhile, hash and record agree
+        const uint64_t hash = index.hash(id);
         const auto same = [=](uint32_t slot) { return records[slot].id == id; };
         const uint32_t slot = log[taken];  // only of use if one is ready
-        if (taken == ready || !index.insert(hash, slot, same)) {
+        if (taken == ready || !index.insert(hash, slot, same)) [[unlikely]] {
           handles[i] = 0;
           statuses[i] = static_cast<int32_t>(index.find(hash, same) ? Status::kAlready : Status::kExhausted);
           if (mode == BatchMode::kEach) continue;
@@ -126,7 +119,7 @@ void SlotMap::find(std::span<const uint64_t> ids, uint64_t *handles, int32_t *st
       const uint64_t id = ids[i];
       uint32_t slot = guesses[i - base];
       // A live record with that id is the answer, however it was come by.
-      if (records[slot].id != id || !live(records[slot].generation)) {
+      if (records[slot].id != id || !live(records[slot].generation)) [[unlikely]] {
         const IdIndex::Entry entry =
             index.find(hashes[i - base], [=](uint32_t other) { return records[other].id == id; });
         if (!entry) {
@@ -155,7 +148,7 @@ Status SlotMap::release_batch(Batch &batch, size_t n, BatchMode mode, uint64_t f
     for (size_t i = base; i < end; ++i) {
       uint32_t slot;
       const Status status = batch.remove(i, slot);
-      if (status == Status::kOk) {
+      if (status == Status::kOk) [[likely]] {
         ++records[slot].generation;
         log[gone++] = slot;
         continue;
@@ -176,8 +169,7 @@ Status SlotMap::release_batch(Batch &batch, size_t n, BatchMode mode, uint64_t f
   return Status::kOk;
 }
 
-Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint64_t fence,
-                            int32_t *statuses) noexcept {
+Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept {
   struct ByIds {
     ByIds(const uint64_t *ids, const SlotMap &map) noexcept
         : ids(ids), index(map.index_.view()), records(map.records_.data()) {}
@@ -204,7 +196,7 @@ Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint6
       const uint64_t id = ids[i];
       IdIndex::Entry entry = entries[i - base];
       slot = entry.slot;
-      if (entry && *entry.tag != 0 && records[slot].id == id) {
+      if (entry && *entry.tag != 0 && records[slot].id == id) [[likely]] {
         index.erase_home(entry);
         return Status::kOk;
       }
@@ -220,8 +212,7 @@ Status SlotMap::release_ids(std::span<const uint64_t> ids, BatchMode mode, uint6
   return release_batch(batch, ids.size(), mode, fence, statuses);
 }
 
-Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint64_t fence,
-                        int32_t *statuses) noexcept {
+Status SlotMap::release(std::span<const uint64_t> handles, BatchMode mode, uint64_t fence, int32_t *statuses) noexcept {
   struct ByHandles {
     ByHandles(const uint64_t *handles, const SlotMap &map) noexcept : handles(handles), map(map) {}
 

@@ -14,10 +14,10 @@ namespace berth {
 
 enum class BatchMode : int32_t { kAllOrNothing = 0, kEach = 1 };
 
-// Seats or leases (spec 03 sections 1.2 and 2.4): ids to slots [0, capacity), lowest free first. A handle is generation <<
-// 32 | slot. The generation of a slot counts its acquires and releases, so it is odd while an id holds the slot: no
-// handle is 0, and a handle can be mistaken for a later one only after the 2^31 further acquires of its slot in which the
-// count comes round. All memory is taken at construction. Not for two threads at once.
+// Seats or leases (spec 03 sections 1.2 and 2.4): ids to slots [0, capacity), lowest free first. A handle is generation
+// << 32 | slot. The generation of a slot counts its acquires and releases, so it is odd while an id holds the slot: no
+// handle is 0, and a handle can be mistaken for a later one only after the 2^31 further acquires of its slot in which
+// the count comes round. All memory is taken at construction. Not for two threads at once.
 class SlotMap {
  public:
   static constexpr int32_t kMaxCapacity = 1 << 20;

@@ -15,12 +15,12 @@
 namespace berth::test {
 
 // Ends the process: a fuzzer and a test both notice.
-#define HOLDS(condition)                                                                      \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
-      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);      \
-      std::abort();                                                                           \
-    }                                                                                         \
+#define HOLDS(condition)                                                                  \
+  do {                                                                                    \
+    if (!(condition)) {                                                                   \
+      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                       \
+    }                                                                                     \
   } while (false)
 
 // Numbers out of bytes; zeros once they are used up.
@@ -401,8 +401,7 @@ class Ops {
       HOLDS((core_.row(row).flags & BERTH_ROW_FINISHED) == 0);
       HOLDS(core_.cold(row).admission > last);
       last = core_.cold(row).admission;
-      const bool out =
-          core_.row(row).state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
+      const bool out = core_.row(row).state == BERTH_STATE_RETIRING && config_.retiring != BERTH_RETIRING_CHARGED;
       left_out += out ? 1 : 0;
       if (!out || config_.retiring == BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED) tokens += core_.cold(row).load_tokens;
     }

@@ -36,12 +36,12 @@ inline int main_all() {
 }
 }  // namespace berth::test
 
-#define TEST(name)                                              \
-  static void name();                                           \
+#define TEST(name)                                                 \
+  static void name();                                              \
   static const berth::test::Register register_##name(#name, name); \
   static void name()
-#define CHECK(condition) \
-  do { \
+#define CHECK(condition)                                                 \
+  do {                                                                   \
     if (!(condition)) berth::test::fail(__FILE__, __LINE__, #condition); \
   } while (false)
 #define TEST_MAIN \

@@ -104,6 +104,7 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.transceiver = 2; },
       [](C &c) { c.chunking = 2; },
       [](C &c) { c.tokens_per_block = 0; },
+      [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };
   for (const auto &change : wrong) CHECK(create_with(change) == BERTH_E_ARGUMENT);
@@ -286,6 +287,19 @@ TEST(whatCanNeverFitIsNamed) {
   const int32_t most = std::numeric_limits<int32_t>::max();
   CHECK(fits(BERTH_STATE_GENERATION_INIT, most, most) == BERTH_WAIT_TOKENS && required == 2 * int64_t{most});
   CHECK(available == most);
+}
+
+TEST(aSequenceLongerThanTheLongestCanNeverFit) {
+  berth_core_config config = small_core();
+  config.max_seq_len = 20;
+  const Mapped core(config);
+  int32_t reason = -1;
+  int64_t required = -1;
+  int64_t available = -1;
+  CHECK(berth_core_fits(core.core, BERTH_STATE_CONTEXT_INIT, 15, 5, &reason, &required, &available) == BERTH_OK);
+  CHECK(reason == BERTH_WAIT_NONE);
+  CHECK(berth_core_fits(core.core, BERTH_STATE_CONTEXT_INIT, 15, 6, &reason, &required, &available) == BERTH_OK);
+  CHECK(reason == BERTH_WAIT_TOKENS && required == 21 && available == 20);
 }
 
 TEST(aCancelOfARunningRequestComesBackWithItsLastFlight) {

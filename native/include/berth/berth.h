@@ -289,7 +289,7 @@ typedef struct berth_core_config {
   int32_t transceiver;        /* 1: states 8 and 9 aren't schedulable work when padding */
   int32_t chunking;           /* berth_chunking */
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
-  int32_t unused;
+  int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
   int64_t pages;              /* pages of this rank; -1: not limited */
 } berth_core_config;
 
@@ -364,9 +364,10 @@ BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
  */
 BERTH_API int32_t berth_core_schedule(berth_core_t core);
 /*
- * Can a request of this size, admitted in this state, ever run on an empty rank? *reason = BERTH_WAIT_NONE if so; else what stands in the way
- * (TOKENS: prompt against max_num_tokens without chunking; PAGES: pages to the last token against all pages), with
- * what it would take and what there is. Changes nothing.
+ * Can a request of this size, admitted in this state, ever run on an empty rank? *reason = BERTH_WAIT_NONE if so;
+ * else what stands in the way (TOKENS: prompt and output against max_seq_len, or prompt against max_num_tokens without
+ * chunking; PAGES: pages to the last token against all pages), with what it would take and what there is. Changes
+ * nothing.
  */
 BERTH_API int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens,
                                   int32_t *reason, int64_t *required, int64_t *available);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import org.jspecify.annotations.NullMarked;
 
 /** Admission, seating and KV-page engine for LLM serving. */

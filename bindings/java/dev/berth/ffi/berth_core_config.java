@@ -34,7 +34,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t transceiver;
  *     int32_t chunking;
  *     int32_t tokens_per_block;
- *     int32_t unused;
+ *     int32_t max_seq_len;
  *     int64_t pages;
  * }
  * }
@@ -65,7 +65,7 @@ public class berth_core_config {
         BerthNative.C_INT.withName("transceiver"),
         BerthNative.C_INT.withName("chunking"),
         BerthNative.C_INT.withName("tokens_per_block"),
-        BerthNative.C_INT.withName("unused"),
+        BerthNative.C_INT.withName("max_seq_len"),
         BerthNative.C_LONG.withName("pages")
     ).withName("berth_core_config");
 
@@ -912,48 +912,48 @@ public class berth_core_config {
         struct.set(tokens_per_block$LAYOUT, tokens_per_block$OFFSET, fieldValue);
     }
 
-    private static final OfInt unused$LAYOUT = (OfInt)$LAYOUT.select(groupElement("unused"));
+    private static final OfInt max_seq_len$LAYOUT = (OfInt)$LAYOUT.select(groupElement("max_seq_len"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t unused
+     * int32_t max_seq_len
      * }
      */
-    public static final OfInt unused$layout() {
-        return unused$LAYOUT;
+    public static final OfInt max_seq_len$layout() {
+        return max_seq_len$LAYOUT;
     }
 
-    private static final long unused$OFFSET = $LAYOUT.byteOffset(groupElement("unused"));
+    private static final long max_seq_len$OFFSET = $LAYOUT.byteOffset(groupElement("max_seq_len"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t unused
+     * int32_t max_seq_len
      * }
      */
-    public static final long unused$offset() {
-        return unused$OFFSET;
+    public static final long max_seq_len$offset() {
+        return max_seq_len$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t unused
+     * int32_t max_seq_len
      * }
      */
-    public static int unused(MemorySegment struct) {
-        return struct.get(unused$LAYOUT, unused$OFFSET);
+    public static int max_seq_len(MemorySegment struct) {
+        return struct.get(max_seq_len$LAYOUT, max_seq_len$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t unused
+     * int32_t max_seq_len
      * }
      */
-    public static void unused(MemorySegment struct, int fieldValue) {
-        struct.set(unused$LAYOUT, unused$OFFSET, fieldValue);
+    public static void max_seq_len(MemorySegment struct, int fieldValue) {
+        struct.set(max_seq_len$LAYOUT, max_seq_len$OFFSET, fieldValue);
     }
 
     private static final OfLong pages$LAYOUT = (OfLong)$LAYOUT.select(groupElement("pages"));

@@ -2,8 +2,8 @@
 package dev.berth;
 
 /**
- * Misuse of the library, or a library that cannot work here. Exhaustion is never reported this way: it is a typed
- * result of the call.
+ * Misuse of the library, or a library that cannot work here. Exhaustion is never reported this way:
+ * it is a typed result of the call.
  */
 public class BerthException extends RuntimeException {
   private static final long serialVersionUID = 1L;

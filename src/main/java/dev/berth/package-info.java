@@ -1,2 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
 /** What every package of Berth shares. */
 package dev.berth;

@@ -32,9 +32,10 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * W4: one call that routes 4,096 requests of 128 to 8,192 tokens onto ranks that hold 0 to 63 requests and 0 to 262,143 tokens,
- * cap {@code 2 * 4096 / ranks + 128}. The router and the native probe take turns through the same inputs, and give the
- * same placement on each of them before anything is timed.
+ * W4: one call that routes 4,096 requests of 128 to 8,192 tokens onto ranks that hold 0 to 63
+ * requests and 0 to 262,143 tokens, cap {@code 2 * 4096 / ranks + 128}. The router and the native
+ * probe take turns through the same inputs, and give the same placement on each of them before
+ * anything is timed.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.SampleTime)
@@ -164,7 +165,6 @@ public class RouteBenchmark {
   public int probe() throws Throwable {
     Input input = inputs.get(turn++ % INPUTS);
     return (int)
-        ROUTE.invokeExact(
-            probe, input.active, input.tokens, input.sizes, cap, order, rankOf);
+        ROUTE.invokeExact(probe, input.active, input.tokens, input.sizes, cap, order, rankOf);
   }
 }

@@ -33,11 +33,13 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Workload W1, slot map churn: 3/4 of the capacity is live; release the id at a random position, acquire a slot for a
- * fresh id and put it there, look up the id at another random position. ns an operation, three operations a round.
+ * Workload W1, slot map churn: 3/4 of the capacity is live; release the id at a random position,
+ * acquire a slot for a fresh id and put it there, look up the id at another random position. ns an
+ * operation, three operations a round.
  *
- * <p>The probe runs all of it natively. Ours runs in Java on {@link SeatPool} in batches of 64: gather 64 victims and
- * release them, acquire 64 fresh ids, look up 64. The victims of one batch are distinct positions, for both.
+ * <p>The probe runs all of it natively. Ours runs in Java on {@link SeatPool} in batches of 64:
+ * gather 64 victims and release them, acquire 64 fresh ids, look up 64. The victims of one batch
+ * are distinct positions, for both.
  */
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
@@ -119,8 +121,7 @@ public class SlotChurnBenchmark {
     @Setup
     public void create(SlotChurnBenchmark workload) throws Throwable {
       churn =
-          (MemorySegment)
-              CREATE.invokeExact(workload.capacity, workload.ids == Ids.RANDOM ? 1 : 0);
+          (MemorySegment) CREATE.invokeExact(workload.capacity, workload.ids == Ids.RANDOM ? 1 : 0);
       victims = Arena.ofAuto().allocateFrom(JAVA_INT, workload.victims);
       lookups = Arena.ofAuto().allocateFrom(JAVA_INT, workload.lookups);
     }
@@ -135,7 +136,9 @@ public class SlotChurnBenchmark {
   /** A seat pool and the ids that live in it, by position. */
   @State(Scope.Thread)
   public static class Pool {
-    private final SlotBatch batch = SlotBatch.ofCapacity(BATCH);
+    private final SlotBatch leaving = batch();
+    private final SlotBatch arriving = batch();
+    private final SlotBatch looked = batch();
     private Ids kind = Ids.SEQUENTIAL;
     private SeatPool pool = SeatPool.create(BenchSizes.seats(1));
     private long[] live = {};
@@ -170,6 +173,12 @@ public class SlotChurnBenchmark {
       pool.close();
     }
 
+    private static SlotBatch batch() {
+      SlotBatch batch = SlotBatch.ofCapacity(BATCH);
+      batch.resize(BATCH);
+      return batch;
+    }
+
     long fresh() {
       issued++;
       return kind == Ids.RANDOM ? splitmix(issued) : issued;
@@ -195,29 +204,29 @@ public class SlotChurnBenchmark {
   @OperationsPerInvocation(OPERATIONS)
   public long batchesOf64(Pool pool) {
     SeatPool seats = pool.pool;
-    SlotBatch batch = pool.batch;
-    batch.resize(BATCH);
+    SlotBatch leaving = pool.leaving;
+    SlotBatch arriving = pool.arriving;
+    SlotBatch looked = pool.looked;
     long[] live = pool.live;
     int[] victims = this.victims;
     int[] lookups = this.lookups;
     long sum = 0;
     for (int from = 0; from < ROUNDS; from += BATCH) {
       for (int i = 0; i < BATCH; i++) {
-        batch.id(i, live[victims[from + i]]);
-      }
-      require(seats.releaseIds(batch, BatchMode.ALL_OR_NOTHING, 0));
-      for (int i = 0; i < BATCH; i++) {
+        int victim = victims[from + i];
         long id = pool.fresh();
-        live[victims[from + i]] = id;
-        batch.id(i, id);
+        leaving.id(i, live[victim]);
+        arriving.id(i, id);
+        live[victim] = id;
       }
-      require(seats.acquire(batch, BatchMode.ALL_OR_NOTHING, 0));
+      require(seats.releaseIds(leaving, BatchMode.ALL_OR_NOTHING, 0));
+      require(seats.acquire(arriving, BatchMode.ALL_OR_NOTHING, 0));
       for (int i = 0; i < BATCH; i++) {
-        batch.id(i, live[lookups[from + i]]);
+        looked.id(i, live[lookups[from + i]]);
       }
-      seats.find(batch);
+      seats.find(looked);
       for (int i = 0; i < BATCH; i++) {
-        sum += (int) batch.handle(i);
+        sum += (int) looked.handle(i);
       }
     }
     return sum;

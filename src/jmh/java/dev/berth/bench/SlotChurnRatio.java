@@ -5,13 +5,13 @@ import dev.berth.bench.SlotChurnBenchmark.Ids;
 import java.util.Arrays;
 
 /**
- * Workload W1 as one ratio: probe and product take turns in one thread, 5 to 25 ms each, so that whatever else the machine
- * does hits both. Prints ns of CPU time an operation, best and median, and fails if the product takes more than 1.3 times
- * the probe, by the best turns.
+ * Workload W1 as one ratio: probe and product take turns in one thread, 5 to 25 ms each, so that
+ * whatever else the machine does hits both. Prints ns of CPU time an operation, best and median,
+ * and fails if the product takes more than 1.3 times the probe, by the best turns.
  */
 public final class SlotChurnRatio {
   private static final double GOAL = 1.3;
-  private static final int WARM_TURNS = 40;
+  private static final int WARM_TURNS = 150;
   private static final int TURNS = 120;
 
   private SlotChurnRatio() {}
@@ -19,7 +19,8 @@ public final class SlotChurnRatio {
   /** Runs it. */
   public static void main(String[] args) throws Throwable {
     boolean reached = true;
-    System.out.println("W1, ns/op         probe best/median   batches of 64 through FFM   ratio best/median");
+    System.out.println(
+        "W1, ns/op         probe best/median   batches of 64 through FFM   ratio best/median");
     for (int capacity : new int[] {4096, 65536}) {
       for (Ids ids : Ids.values()) {
         reached &= compare(capacity, ids);

@@ -172,13 +172,12 @@ final class PlanCommand implements Callable<Integer> {
       return ServingConfig.read(path);
     }
     return ShippedConfigs.read(name)
-        .orElseThrow(
-            () ->
-                new ConfigException(
-                    name,
-                    0,
-                    "",
-                    "there is no such file, and no shipped configuration of that name (--list)"));
+        .orElseThrow(() ->
+            new ConfigException(
+                name,
+                0,
+                "",
+                "there is no such file, and no shipped configuration of that name (--list)"));
   }
 
   private PlanOptions options() {
@@ -231,13 +230,11 @@ final class PlanCommand implements Callable<Integer> {
 
   private long bytes(String name, String text) {
     return Bytes.parse(text)
-        .orElseThrow(
-            () ->
-                new ParameterException(
-                    spec.commandLine(), name + ": " + BytesConverter.problem(text)));
+        .orElseThrow(() ->
+            new ParameterException(spec.commandLine(), name + ": " + BytesConverter.problem(text)));
   }
 
-  private static final class BytesConverter implements ITypeConverter<Long> {
+  static final class BytesConverter implements ITypeConverter<Long> {
     static String problem(String text) {
       return "found '" + text + "'; allowed: an amount of memory such as 80GiB or 85.9GB";
     }
@@ -248,7 +245,7 @@ final class PlanCommand implements Callable<Integer> {
     }
   }
 
-  private static final class FractionConverter implements ITypeConverter<BigDecimal> {
+  static final class FractionConverter implements ITypeConverter<BigDecimal> {
     @Override
     public BigDecimal convert(String text) {
       try {
@@ -263,7 +260,7 @@ final class PlanCommand implements Callable<Integer> {
     }
   }
 
-  private static final class ModelConverter implements ITypeConverter<ModelShape> {
+  static final class ModelConverter implements ITypeConverter<ModelShape> {
     @Override
     public ModelShape convert(String text) {
       try {
@@ -274,7 +271,7 @@ final class PlanCommand implements Callable<Integer> {
     }
   }
 
-  private static final class TraitConverter implements ITypeConverter<Trait> {
+  static final class TraitConverter implements ITypeConverter<Trait> {
     @Override
     public Trait convert(String text) {
       return switch (text.toLowerCase(Locale.ROOT).replace('_', '-')) {

@@ -104,9 +104,8 @@ final class PlanJson {
     var parts = new Json();
     reserve
         .parts()
-        .forEach(
-            part ->
-                parts.put(part.name().toLowerCase(Locale.ROOT).replace(' ', '_'), part.bytes()));
+        .forEach(part ->
+            parts.put(part.name().toLowerCase(Locale.ROOT).replace(' ', '_'), part.bytes()));
     return parts.put("total", reserve.total());
   }
 
@@ -124,14 +123,13 @@ final class PlanJson {
 
   private static List<?> findings(List<Finding> findings) {
     return findings.stream()
-        .map(
-            finding ->
-                new Json()
-                    .put("severity", lower(finding.severity()))
-                    .put("rule", finding.rule())
-                    .put("worker", finding.worker())
-                    .put("message", finding.message())
-                    .fields())
+        .map(finding ->
+            new Json()
+                .put("severity", lower(finding.severity()))
+                .put("rule", finding.rule())
+                .put("worker", finding.worker())
+                .put("message", finding.message())
+                .fields())
         .toList();
   }
 

@@ -58,12 +58,11 @@ final class PlanText {
       lines.computeIfAbsent(name, absent -> new ArrayList<>()).add(Integer.toString(key.line()));
     }
     return lines.entrySet().stream()
-        .map(
-            entry ->
-                entry.getKey()
-                    + (entry.getValue().size() == 1 ? " (line " : " (lines ")
-                    + String.join(", ", entry.getValue())
-                    + ")")
+        .map(entry ->
+            entry.getKey()
+                + (entry.getValue().size() == 1 ? " (line " : " (lines ")
+                + String.join(", ", entry.getValue())
+                + ")")
         .collect(Collectors.joining(", "));
   }
 
@@ -122,12 +121,11 @@ final class PlanText {
     row(
         "kv pool",
         kv.fraction()
-                .map(
-                    fraction ->
-                        fraction.toPlainString()
-                            + (kv.fractionOf() == FractionOf.FREE_MEMORY
-                                ? " of free memory"
-                                : " of all memory, with the weights"))
+                .map(fraction ->
+                    fraction.toPlainString()
+                        + (kv.fractionOf() == FractionOf.FREE_MEMORY
+                            ? " of free memory"
+                            : " of all memory, with the weights"))
                 .orElse("fraction not given")
             + "; what fits isn't known without --model and --free-memory");
   }

@@ -16,6 +16,7 @@ import java.util.stream.Collectors;
 /** A scenario's result as text: one block an arm, then what the arms say about each other. */
 final class ReplayReport {
   private static final int SHOWN = 5;
+  private static final int WIDTH = 100;
 
   private final PrintWriter out;
 
@@ -36,10 +37,35 @@ final class ReplayReport {
     }
     result.problems().forEach(problem -> out.println(mark(false) + problem));
     out.println();
-    out.println(
-        result.asExpected()
-            ? "as expected: every figure, check and comparison"
-            : "NOT as expected: see the lines marked FAIL");
+    if (result.asExpected()) {
+      out.println("as expected: every figure, check and comparison");
+    } else {
+      out.println("NOT as expected:");
+      result.arms().forEach(this::printDifferences);
+      result.comparisons().stream()
+          .filter(verdict -> !verdict.met())
+          .forEach(verdict -> out.println("  " + verdict.text()));
+      result.problems().forEach(problem -> out.println("  " + problem));
+    }
+  }
+
+  private void printDifferences(ArmResult result) {
+    String arm = result.arm().name();
+    for (ArmResult.Met met : result.expectations()) {
+      if (!met.met()) {
+        out.println("  " + arm + ": " + expectation(met));
+      }
+    }
+    for (ArmResult.CheckOutcome check : result.checks()) {
+      if (check.status() == ArmResult.Status.FAILED) {
+        out.println("  " + arm + ": " + failure(check));
+      }
+    }
+  }
+
+  private static String failure(ArmResult.CheckOutcome check) {
+    return "%s: %d %s, declared %d"
+        .formatted(check.check().id(), check.violations(), check.check().unit(), check.declared());
   }
 
   private void printArm(ArmResult result) {
@@ -79,8 +105,11 @@ final class ReplayReport {
       out.println("  " + run.ending() + "     " + run.detail());
     }
     run.totals().refusals().forEach(r -> out.println("  refused     " + r));
+    printExact(result);
     for (ArmResult.Met met : result.expectations()) {
-      out.println(mark(met.met()) + expectation(met));
+      if (!exact(met)) {
+        out.println(mark(met.met()) + expectation(met));
+      }
     }
     for (ArmResult.CheckOutcome check : result.checks()) {
       switch (check.status()) {
@@ -89,15 +118,7 @@ final class ReplayReport {
             out.printf(
                 "  broken      %s fails as declared: %d %s%n",
                 check.check().id(), check.violations(), check.check().unit());
-        case FAILED ->
-            out.println(
-                mark(false)
-                    + "%s: %d %s, declared %d"
-                        .formatted(
-                            check.check().id(),
-                            check.violations(),
-                            check.check().unit(),
-                            check.declared()));
+        case FAILED -> out.println(mark(false) + failure(check));
       }
     }
     out.printf(
@@ -106,6 +127,30 @@ final class ReplayReport {
         count(result, ArmResult.Status.PASSED),
         count(result, ArmResult.Status.FAILED_AS_DECLARED),
         count(result, ArmResult.Status.SKIPPED));
+  }
+
+  /** Figures that came out exactly as published, in as few lines as they need. */
+  private void printExact(ArmResult result) {
+    var line = new StringBuilder();
+    for (ArmResult.Met met : result.expectations()) {
+      if (!exact(met)) {
+        continue;
+      }
+      String figure = expectation(met);
+      if (!line.isEmpty() && line.length() + figure.length() > WIDTH) {
+        out.println("  exact       " + line);
+        line.setLength(0);
+      }
+      line.append(line.isEmpty() ? "" : ", ").append(figure);
+    }
+    if (!line.isEmpty()) {
+      out.println("  exact       " + line);
+    }
+  }
+
+  private static boolean exact(ArmResult.Met met) {
+    Expectation e = met.expectation();
+    return met.met() && e.within() == 0 && e.published().isEmpty();
   }
 
   private static long count(ArmResult result, ArmResult.Status status) {

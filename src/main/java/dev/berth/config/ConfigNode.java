@@ -169,11 +169,10 @@ public final class ConfigNode {
   /** Every key of a mapping with its value, in file order; all count as asked for. */
   public Map<String, ConfigNode> entries() {
     expect(Kind.MAPPING, "a mapping");
-    fields.forEach(
-        (key, child) -> {
-          asked.add(key);
-          child.read = true;
-        });
+    fields.forEach((key, child) -> {
+      asked.add(key);
+      child.read = true;
+    });
     return fields;
   }
 
@@ -205,11 +204,10 @@ public final class ConfigNode {
   /** The value of a key that must be there. */
   public ConfigNode require(String key) {
     return find(key)
-        .orElseThrow(
-            () ->
-                fields.containsKey(key)
-                    ? error(key, "found null; a value is needed")
-                    : error(key, "is missing; it is needed here" + misspelt(key)));
+        .orElseThrow(() ->
+            fields.containsKey(key)
+                ? error(key, "found null; a value is needed")
+                : error(key, "is missing; it is needed here" + misspelt(key)));
   }
 
   /** A mapping below a key that must be there. */
@@ -462,14 +460,13 @@ public final class ConfigNode {
       return;
     }
     items.forEach(item -> item.collectUnread(found));
-    fields.forEach(
-        (key, child) -> {
-          if (child.read) {
-            child.collectUnread(found);
-          } else {
-            found.add(new Unread(source, child.keyLine, child.path, closest(key)));
-          }
-        });
+    fields.forEach((key, child) -> {
+      if (child.read) {
+        child.collectUnread(found);
+      } else {
+        found.add(new Unread(source, child.keyLine, child.path, closest(key)));
+      }
+    });
   }
 
   /** An error about this value. */

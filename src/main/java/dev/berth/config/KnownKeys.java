@@ -10,7 +10,15 @@ import java.util.Set;
 final class KnownKeys {
   private static final Set<String> DRIVER =
       Set.of(
-          "frontend", "gpu", "gpus_per_node", "hardware", "iterations", "metadata", "mode", "name", "req_rate");
+          "frontend",
+          "gpu",
+          "gpus_per_node",
+          "hardware",
+          "iterations",
+          "metadata",
+          "mode",
+          "name",
+          "req_rate");
 
   private static final Set<String> TRTLLM =
       Set.of(

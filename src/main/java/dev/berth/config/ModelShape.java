@@ -78,9 +78,8 @@ public record ModelShape(int layers, KvModel.Row row, Optional<KvType> type) {
 
   private static KvType type(String name) {
     return KvType.byName(name)
-        .orElseThrow(
-            () ->
-                new IllegalArgumentException(
-                    "takes fp8, fp16, bf16, fp32 or nvfp4 for dtype, found '" + name + "'"));
+        .orElseThrow(() ->
+            new IllegalArgumentException(
+                "takes fp8, fp16, bf16, fp32 or nvfp4 for dtype, found '" + name + "'"));
   }
 }

@@ -54,15 +54,12 @@ final class Planner {
     var outcome = SeatPlan.of(shape, policy);
     switch (outcome) {
       case PlanOutcome.Refused(var reasons) ->
-          reasons.forEach(
-              reason ->
-                  findings.add(Finding.refused(reason.rule(), worker.name(), reason.message())));
+          reasons.forEach(reason ->
+              findings.add(Finding.refused(reason.rule(), worker.name(), reason.message())));
       case PlanOutcome.Planned(var plan) ->
           plan.advice()
-              .forEach(
-                  advice ->
-                      findings.add(
-                          Finding.warning(advice.rule(), worker.name(), advice.message())));
+              .forEach(advice ->
+                  findings.add(Finding.warning(advice.rule(), worker.name(), advice.message())));
     }
     findings.addAll(worker.notes());
     var plan =
@@ -418,15 +415,14 @@ final class Planner {
         worker.role() == Role.GENERATION
             && (deployment.benchmarkFill() || load.inputTokens().isPresent());
     kv.complaints()
-        .forEach(
-            reason -> {
-              boolean fatal =
-                  holds || !reason.rule().equals("kv-sequences") || kv.sequencesByPages() == 0;
-              findings.add(
-                  fatal
-                      ? Finding.refused(reason.rule(), worker.name(), reason.message())
-                      : Finding.warning(reason.rule(), worker.name(), reason.message()));
-            });
+        .forEach(reason -> {
+          boolean fatal =
+              holds || !reason.rule().equals("kv-sequences") || kv.sequencesByPages() == 0;
+          findings.add(
+              fatal
+                  ? Finding.refused(reason.rule(), worker.name(), reason.message())
+                  : Finding.warning(reason.rule(), worker.name(), reason.message()));
+        });
     if (kv.fits() && kv.coversReserve()) {
       findings.add(
           Finding.note(
@@ -446,11 +442,9 @@ final class Planner {
     var capacity =
         deployment
             .generations()
-            .map(
-                worker ->
-                    OptionalLong.of(
-                        worker.servers()
-                            * Classifier.publishedCap(shape(worker, options.overlap()))))
+            .map(worker ->
+                OptionalLong.of(
+                    worker.servers() * Classifier.publishedCap(shape(worker, options.overlap()))))
             .orElse(OptionalLong.empty());
     var overflow =
         capacity.isPresent() && load.concurrency().isPresent()
@@ -465,9 +459,8 @@ final class Planner {
             .map(worker -> classify(worker, load, AssumedOverlap.ON))
             .orElse(ConfigClass.UNKNOWN),
         prompts
-            .map(
-                worker ->
-                    Classifier.batchByTokens(shape(worker, options.overlap()), load.inputTokens()))
+            .map(worker ->
+                Classifier.batchByTokens(shape(worker, options.overlap()), load.inputTokens()))
             .orElse(OptionalInt.empty()),
         capacity,
         overflow);

@@ -41,8 +41,8 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Reads scenario files. The keys are described in {@code docs/scenarios.md}; an unknown one is an error that names its
- * line.
+ * Reads scenario files. The keys are described in {@code docs/scenarios.md}; an unknown one is an
+ * error that names its line.
  */
 public final class ScenarioReader {
   private static final int MAX = Integer.MAX_VALUE;
@@ -59,7 +59,8 @@ public final class ScenarioReader {
   public static Scenario read(String name, ConfigNode root) {
     int schema = root.requireInt("scenario", 1, MAX);
     if (schema != SCHEMA) {
-      throw root.error("scenario", "found version " + schema + ", this Berth reads version " + SCHEMA);
+      throw root.error(
+          "scenario", "found version " + schema + ", this Berth reads version " + SCHEMA);
     }
     String title = root.requireString("title");
     Optional<String> source = root.findString("source");
@@ -99,10 +100,8 @@ public final class ScenarioReader {
   private static Load.Group group(ConfigNode node, String count, ConfigNode defaults) {
     SchedulingParams scheduling =
         node.find("target_rank")
-            .map(
-                rank ->
-                    SchedulingParams.target(
-                        rank.asInt(0, MAX), node.optEnum("relax", Relax.RELAXED)))
+            .map(rank ->
+                SchedulingParams.target(rank.asInt(0, MAX), node.optEnum("relax", Relax.RELAXED)))
             .orElse(SchedulingParams.NONE);
     return new Load.Group(
         node.requireInt(count, 1, MAX),
@@ -177,16 +176,14 @@ public final class ScenarioReader {
   private static PolicySet policies(Layers layers) {
     return layers
         .find("policies")
-        .map(
-            node ->
-                PolicySet.byId(node.asString())
-                    .orElseThrow(
-                        () ->
-                            node.error(
-                                "found '"
-                                    + node.asString()
-                                    + "'; allowed: "
-                                    + Arrays.toString(PolicySet.values()))))
+        .map(node ->
+            PolicySet.byId(node.asString())
+                .orElseThrow(() ->
+                    node.error(
+                        "found '"
+                            + node.asString()
+                            + "'; allowed: "
+                            + Arrays.toString(PolicySet.values()))))
         .orElse(PolicySet.DEFAULT);
   }
 
@@ -217,7 +214,9 @@ public final class ScenarioReader {
       return new EngineConfig(
           plan,
           role,
-          whatIf.map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20)).orElse(EngineConfig.RANGE_END),
+          whatIf
+              .map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20))
+              .orElse(EngineConfig.RANGE_END),
           mark,
           role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
           layers.optSwitch("chunked_context", false)
@@ -291,7 +290,8 @@ public final class ScenarioReader {
     return whatIf.build();
   }
 
-  // ------------------------------------------------------------------------------ what must come out
+  // ------------------------------------------------------------------------------ what must come
+  // out
 
   private static List<Expectation> expectations(ConfigNode node) {
     var all = new ArrayList<Expectation>();
@@ -332,7 +332,9 @@ public final class ScenarioReader {
         metric,
         node.requireDouble("value", -1e18, 1e18),
         within,
-        published.map(p -> OptionalDouble.of(p.asDouble(-1e18, 1e18))).orElse(OptionalDouble.empty()),
+        published
+            .map(p -> OptionalDouble.of(p.asDouble(-1e18, 1e18)))
+            .orElse(OptionalDouble.empty()),
         why);
   }
 
@@ -343,14 +345,13 @@ public final class ScenarioReader {
           Arrays.stream(Check.values())
               .filter(c -> c.id().equals(entry.getKey()))
               .findFirst()
-              .orElseThrow(
-                  () ->
-                      node.error(
-                          entry.getKey(),
-                          "is no check; allowed: "
-                              + Arrays.stream(Check.values())
-                                  .map(Check::id)
-                                  .collect(Collectors.joining(", "))));
+              .orElseThrow(() ->
+                  node.error(
+                      entry.getKey(),
+                      "is no check; allowed: "
+                          + Arrays.stream(Check.values())
+                              .map(Check::id)
+                              .collect(Collectors.joining(", "))));
       failures.put(check, entry.getValue().asLong(1, Long.MAX_VALUE));
     }
     return failures;
@@ -395,11 +396,10 @@ public final class ScenarioReader {
         Arrays.stream(ConfigClass.values())
             .filter(c -> c.title().equals(title))
             .findFirst()
-            .orElseThrow(
-                () ->
-                    node.error(
-                        "is",
-                        "found '" + title + "'; allowed: " + Arrays.toString(ConfigClass.values())));
+            .orElseThrow(() ->
+                node.error(
+                    "is",
+                    "found '" + title + "'; allowed: " + Arrays.toString(ConfigClass.values())));
     return new Scenario.ExpectedClass(armName(node, "arm", arms), is);
   }
 

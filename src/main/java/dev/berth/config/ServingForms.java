@@ -106,37 +106,34 @@ final class ServingForms {
     var found = new ArrayList<WorkerConfig>();
     workers
         .findChild(context)
-        .ifPresent(
-            node ->
-                found.add(
-                    reader.read(
-                        node,
-                        context,
-                        Role.CONTEXT,
-                        count(hardware, "num_ctx_servers", "prefill_workers").orElse(1),
-                        count(hardware, "gpus_per_prefill"))));
+        .ifPresent(node ->
+            found.add(
+                reader.read(
+                    node,
+                    context,
+                    Role.CONTEXT,
+                    count(hardware, "num_ctx_servers", "prefill_workers").orElse(1),
+                    count(hardware, "gpus_per_prefill"))));
     workers
         .findChild(generation)
-        .ifPresent(
-            node ->
-                found.add(
-                    reader.read(
-                        node,
-                        generation,
-                        Role.GENERATION,
-                        count(hardware, "num_gen_servers", "decode_workers").orElse(1),
-                        count(hardware, "gpus_per_decode"))));
+        .ifPresent(node ->
+            found.add(
+                reader.read(
+                    node,
+                    generation,
+                    Role.GENERATION,
+                    count(hardware, "num_gen_servers", "decode_workers").orElse(1),
+                    count(hardware, "gpus_per_decode"))));
     workers
         .findChild("aggregated")
-        .ifPresent(
-            node ->
-                found.add(
-                    reader.read(
-                        node,
-                        "aggregated",
-                        Role.AGGREGATED,
-                        count(hardware, "agg_workers").orElse(1),
-                        count(hardware, "gpus_per_agg"))));
+        .ifPresent(node ->
+            found.add(
+                reader.read(
+                    node,
+                    "aggregated",
+                    Role.AGGREGATED,
+                    count(hardware, "agg_workers").orElse(1),
+                    count(hardware, "gpus_per_agg"))));
     if (found.isEmpty()) {
       throw workers.error(
           "holds no worker; allowed: " + context + ", " + generation + " or aggregated");
@@ -199,9 +196,8 @@ final class ServingForms {
     var loads = new ArrayList<Workload>();
     if (node.kind() == ConfigNode.Kind.SEQUENCE) {
       node.items()
-          .forEach(
-              item ->
-                  loads.add(new Workload(input, output, OptionalInt.of(item.asInt(1, MAX_COUNT)))));
+          .forEach(item ->
+              loads.add(new Workload(input, output, OptionalInt.of(item.asInt(1, MAX_COUNT)))));
     } else {
       for (String word : SEPARATORS.split(node.asString().strip())) {
         loads.add(new Workload(input, output, OptionalInt.of(concurrency(node, word))));

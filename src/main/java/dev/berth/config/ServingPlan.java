@@ -30,19 +30,18 @@ public record ServingPlan(
 
   private static List<Finding> unknownKeys(ServingConfig config) {
     return config.unknown().stream()
-        .map(
-            key ->
-                Finding.warning(
-                    "unknown-key",
-                    "",
-                    "line "
-                        + key.line()
-                        + ": "
-                        + config.engine().title()
-                        + " key "
-                        + key.path()
-                        + " is not known"
-                        + key.closest().map(near -> "; did you mean '" + near + "'?").orElse("")))
+        .map(key ->
+            Finding.warning(
+                "unknown-key",
+                "",
+                "line "
+                    + key.line()
+                    + ": "
+                    + config.engine().title()
+                    + " key "
+                    + key.path()
+                    + " is not known"
+                    + key.closest().map(near -> "; did you mean '" + near + "'?").orElse("")))
         .toList();
   }
 

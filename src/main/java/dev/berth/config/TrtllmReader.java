@@ -28,11 +28,10 @@ final class TrtllmReader implements ServingForms.Reader {
     shape.beamWidth(node.optInt("max_beam_width", 1, 1, WorkerShape.MAX_BEAM_WIDTH));
     shape.draftTokens(
         node.findChild("speculative_config").map(TrtllmReader::draftTokens).orElse(0));
-    kv.ifPresent(
-        cache ->
-            cache
-                .findInt("tokens_per_block", 1, WorkerShape.MAX_TOKENS_PER_BLOCK)
-                .ifPresent(shape::tokensPerBlock));
+    kv.ifPresent(cache ->
+        cache
+            .findInt("tokens_per_block", 1, WorkerShape.MAX_TOKENS_PER_BLOCK)
+            .ifPresent(shape::tokensPerBlock));
     transceiver.flatMap(cache -> cache.findString("backend")).ifPresent(shape::transferBackend);
     if (node.optBoolean("enable_attention_dp", false)) {
       shape.with(Trait.ATTENTION_DP);
@@ -54,23 +53,20 @@ final class TrtllmReader implements ServingForms.Reader {
             .orElse(OptionalInt.empty()),
         node.optBoolean("enable_chunked_prefill", false),
         node.findChild("scheduler_config")
-            .map(
-                scheduler ->
-                    scheduler.optEnum(
-                        "capacity_scheduler_policy", CapacityPolicy.GUARANTEED_NO_EVICT))
+            .map(scheduler ->
+                scheduler.optEnum("capacity_scheduler_policy", CapacityPolicy.GUARANTEED_NO_EVICT))
             .orElse(CapacityPolicy.GUARANTEED_NO_EVICT),
         node.findChild("attention_dp_config").map(AdpSettings::read).orElse(AdpSettings.DEFAULT),
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * cp)),
         node.line(),
         hybrid
-            .map(
-                type ->
-                    List.of(
-                        Finding.note(
-                            "hybrid",
-                            name,
-                            "read as a hybrid (SSM) model: its state is kept in " + type)))
+            .map(type ->
+                List.of(
+                    Finding.note(
+                        "hybrid",
+                        name,
+                        "read as a hybrid (SSM) model: its state is kept in " + type)))
             .orElse(List.of()));
   }
 
@@ -96,10 +92,9 @@ final class TrtllmReader implements ServingForms.Reader {
   /** Both spellings are known; if both are there they must agree. */
   private static int draftTokens(ConfigNode speculative) {
     return Keys.any(speculative, "max_draft_len", "num_nextn_predict_layers")
-        .orElseThrow(
-            () ->
-                speculative.error(
-                    "has no draft length; max_draft_len (or num_nextn_predict_layers) is needed"))
+        .orElseThrow(() ->
+            speculative.error(
+                "has no draft length; max_draft_len (or num_nextn_predict_layers) is needed"))
         .asInt(0, WorkerShape.MAX_DRAFT_TOKENS);
   }
 

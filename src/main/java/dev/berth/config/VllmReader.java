@@ -38,10 +38,9 @@ final class VllmReader implements ServingForms.Reader {
     shape.tokensPerBlock(block);
     Keys.any(node, "speculative-config")
         .map(Keys::document)
-        .ifPresent(
-            spec ->
-                shape.draftTokens(
-                    spec.requireInt("num_speculative_tokens", 0, WorkerShape.MAX_DRAFT_TOKENS)));
+        .ifPresent(spec ->
+            shape.draftTokens(
+                spec.requireInt("num_speculative_tokens", 0, WorkerShape.MAX_DRAFT_TOKENS)));
     Keys.any(node, "kv-transfer-config")
         .map(Keys::document)
         .flatMap(transfer -> transfer.findString("kv_connector"))

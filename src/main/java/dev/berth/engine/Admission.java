@@ -6,6 +6,7 @@ import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.request.Request;
 import dev.berth.request.RequestBatch;
+import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.AdpRouter;
 import dev.berth.route.Assignment;
@@ -14,10 +15,10 @@ import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
 
 /**
- * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate and router (spec 01
- * §3, §4, §8). It is a replicated state machine: the same offers and the same gathered frames give the same decisions.
- * Ranks of one process may share one instance; the decision is then computed once and the others check that they asked
- * about the same frames.
+ * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate
+ * and router (spec 01 §3, §4, §8). It is a replicated state machine: the same offers and the same
+ * gathered frames give the same decisions. Ranks of one process may share one instance; the
+ * decision is then computed once and the others check that they asked about the same frames.
  */
 public final class Admission {
   private final EngineConfig config;
@@ -36,6 +37,10 @@ public final class Admission {
   private long fetched;
   private boolean gateOpen;
   private long rampCap;
+
+  private long voted = -1;
+  private long votedAbout;
+  private boolean noneEmpty;
 
   private long budget;
   private boolean idle;
@@ -62,9 +67,12 @@ public final class Admission {
     this.gateOpen = !config.gate().active();
   }
 
-  /** Appends a request that every rank received in the same order. */
+  /**
+   * Appends a request that every rank received in the same order. Without attention DP placement
+   * wishes mean nothing.
+   */
   public WaitingQueue.Offer offer(Request request) {
-    return queue.offer(request);
+    return queue.offer(attentionDp ? request : request.withScheduling(SchedulingParams.NONE));
   }
 
   /** Takes a request out of the queue again. */
@@ -73,30 +81,24 @@ public final class Admission {
   }
 
   /**
-   * Decides the iteration of a board: who is admitted, on which rank, and whether anything is to be done at all. Asking
-   * again about the same board gives the same decision.
+   * Decides the iteration of a board: who is admitted, on which rank, and whether anything is to be
+   * done at all. Asking again about the same board gives the same decision.
    *
    * @throws BerthException DIVERGED if the frames aren't those that another rank asked about
    */
   void decide(FrameBoard board) {
     if (board.sequence() == decided) {
-      if (board.hash() != askedAbout) {
-        throw new BerthException(
-            Code.DIVERGED,
-            "two ranks gathered different frames for iteration %d: %x and %x"
-                .formatted(decided, askedAbout, board.hash()));
-      }
+      requireSame(board, askedAbout);
       return;
     }
-    decided = board.sequence();
-    askedAbout = board.hash();
     loads.read(
         board.segment(),
         board.payloadOffset(firstFrame),
         (long) board.stride() * Long.BYTES,
         RankState.WORDS,
         config.ranks());
-    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01 §3.6).
+    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01
+    // §3.6).
     idle = loads.live() == 0 && queue.isEmpty();
     popped.clear();
     decisionHash = 0;
@@ -106,6 +108,49 @@ public final class Admission {
       router.route(loads, popped, cap, assignment);
       giveBackUnassigned();
       hashAssignment();
+    }
+    decided = board.sequence(); // last: a decision that failed is none
+    askedAbout = board.hash();
+  }
+
+  /**
+   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward
+   * everywhere. Asking again about the same board gives the same answer.
+   *
+   * @throws BerthException DIVERGED if the frames aren't those that another rank asked about, or if
+   *     a rank admitted otherwise
+   */
+  boolean noneEmpty(FrameBoard board) {
+    if (board.sequence() == voted) {
+      requireSame(board, votedAbout);
+      return noneEmpty;
+    }
+    noneEmpty = true;
+    for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+      noneEmpty &= board.word(r, Payload.BATCH) != 0;
+      requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
+    }
+    voted = board.sequence(); // last: a vote that failed is none
+    votedAbout = board.hash();
+    return noneEmpty;
+  }
+
+  /** Every rank computes the admission itself; one that came to another must never run. */
+  private void requireSameAdmission(int rank, long theirs) {
+    if (theirs != decisionHash) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "iteration %d: rank %d admitted %016x, this rank %016x"
+              .formatted(decided, rank, theirs, decisionHash));
+    }
+  }
+
+  private static void requireSame(FrameBoard board, long hash) {
+    if (board.hash() != hash) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "two ranks gathered different frames for iteration %d: %x and %x"
+              .formatted(board.sequence(), hash, board.hash()));
     }
   }
 
@@ -134,7 +179,8 @@ public final class Admission {
   private void pop() {
     budget = fleetCapacity - loads.routable();
     if (held) {
-      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to fetch.
+      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to
+      // fetch.
       rampCap = rampCap == 0 ? config.ranks() : Math.min(2 * rampCap, fleetCapacity);
       budget = Math.min(budget, rampCap);
     } else {
@@ -236,6 +282,11 @@ public final class Admission {
   /** How many requests a rank was given. */
   public int assigned(int rank) {
     return assignment.size(rank);
+  }
+
+  /** The id of a request that a rank was given. */
+  public long assignedId(int rank, int index) {
+    return assigned(rank, index).id();
   }
 
   /** A request that a rank was given. */

@@ -6,8 +6,9 @@ import dev.berth.internal.NativeCore;
 import dev.berth.request.RequestTable;
 
 /**
- * The rows of one scheduled batch. Position {@code i} is {@code BatchPosition(i)}; the methods take the number itself, so
- * that a loop over a batch allocates nothing. Owned by the engine, reused for later batches.
+ * The rows of one scheduled batch. Position {@code i} is {@code BatchPosition(i)}; the methods take
+ * the number itself, so that a loop over a batch allocates nothing. Owned by the engine, reused for
+ * later batches.
  */
 public final class Batch {
   /** What a batch position runs. */
@@ -68,7 +69,9 @@ public final class Batch {
     return core.entryPosition(slot, check(position));
   }
 
-  /** Does this position make an output token? Every generation does, a context with its last chunk. */
+  /**
+   * Does this position make an output token? Every generation does, a context with its last chunk.
+   */
   public boolean makesToken(int position) {
     return switch (kind(position)) {
       case GENERATION -> true;

@@ -15,7 +15,8 @@ import java.util.List;
  *
  * @param plan seats, leases, caps
  * @param role what the worker does
- * @param rangeEnd schedulable = state in [10, rangeEnd): 14, or 20 to show what upstream's V1 range does
+ * @param rangeEnd schedulable = state in [10, rangeEnd): 14, or 20 to show what upstream's V1 range
+ *     does
  * @param mark where state 14 is set
  * @param transfer whether requests go through transfer states before and after their KV moves
  * @param chunkedContext whether a context may be split over iterations
@@ -64,14 +65,18 @@ public record EngineConfig(
 
   public EngineConfig {
     if (role == WorkerRole.GENERATION && transfer == Transfer.NONE) {
-      throw new IllegalArgumentException("a generation-only worker receives KV: it needs a transfer engine");
+      throw new IllegalArgumentException(
+          "a generation-only worker receives KV: it needs a transfer engine");
     }
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
   }
 
-  /** The engine of a plan with every default: marked where the loop makes retirees, no gate, unlimited pages. */
+  /**
+   * The engine of a plan with every default: marked where the loop makes retirees, no gate,
+   * unlimited pages.
+   */
   public static EngineConfig of(SeatPlan plan, WorkerRole role) {
     return new EngineConfig(
         plan,
@@ -142,7 +147,10 @@ public record EngineConfig(
     };
   }
 
-  /** Padding keeps an attention-DP fleet going; the pipeline loop pads before scheduling only (spec 01 §10). */
+  /**
+   * Padding keeps an attention-DP fleet going; the pipeline loop pads before scheduling only (spec
+   * 01 §10).
+   */
   private NativeCore.Padding padding() {
     if (!plan.shape().attentionDp()) {
       return NativeCore.Padding.NONE;
@@ -160,7 +168,11 @@ public record EngineConfig(
           case EVERY_STAGE -> true;
         };
     return new NativeCore.CoreConfig(
-        Math.addExact(admitted, Math.addExact(plan.indexCapacity(), plan.batchPositions().count())),
+        // Too many for an int are too many for the native core: it says so.
+        Math.clamp(
+            (long) admitted + plan.indexCapacity() + plan.batchPositions().count(),
+            1,
+            Integer.MAX_VALUE),
         plan.seats().count(),
         plan.spendableLeases(),
         plan.reservedSpendable() ? 0 : plan.reservedLeases(),
@@ -178,6 +190,7 @@ public record EngineConfig(
         transfer == Transfer.TRANSCEIVER,
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
+        plan.shape().maxSeqLen(),
         pages);
   }
 }

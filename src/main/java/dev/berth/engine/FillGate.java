@@ -12,9 +12,13 @@ public record FillGate(Kind kind, long target) {
   public enum Kind {
     /** No gate. */
     NONE,
-    /** Are that many generation requests resident? Routing and early ends can make it unreachable. */
+    /**
+     * Are that many generation requests resident? Routing and early ends can make it unreachable.
+     */
     COUNT,
-    /** Fetched that many, and none before, in or after a failed transfer, none pending, on any rank? */
+    /**
+     * Fetched that many, and none before, in or after a failed transfer, none pending, on any rank?
+     */
     STATE
   }
 

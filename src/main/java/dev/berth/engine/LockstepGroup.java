@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.request.Request;
 import dev.berth.request.WaitingQueue;
 
 /**
- * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no rule: it exchanges frames
- * and carries out effects. Time is the caller's.
+ * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no
+ * rule: it exchanges frames and carries out effects. Time is the caller's.
  *
- * <p>Ranks of one stage share an {@link Admission}: what they would all compute alike is computed once.
+ * <p>Ranks of one stage share an {@link Admission}: what they would all compute alike is computed
+ * once.
  */
 public final class LockstepGroup implements AutoCloseable {
   /** Runs forwards for {@link #step}. */
@@ -45,6 +48,7 @@ public final class LockstepGroup implements AutoCloseable {
   private long steps;
   private long pauseMicros;
   private boolean launched;
+  private boolean stepping;
 
   /** All engines of a worker, with empty tables. */
   public LockstepGroup(EngineConfig config) {
@@ -74,11 +78,16 @@ public final class LockstepGroup implements AutoCloseable {
 
   /** The engine of a rank on the first stage. */
   public RankEngine engine(int rank) {
-    return engines[rank];
+    return engine(rank, 0);
   }
 
   /** The engine of a rank on a stage. */
   public RankEngine engine(int rank, int stage) {
+    if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "rank %d of %d, stage %d of %d".formatted(rank, config.ranks(), stage, config.stages()));
+    }
     return engines[stage * config.ranks() + rank];
   }
 
@@ -87,7 +96,10 @@ public final class LockstepGroup implements AutoCloseable {
     return admissions[0];
   }
 
-  /** Offers a request to every rank, unless it could never run. The caller keeps ids of live requests distinct. */
+  /**
+   * Offers a request to every rank, unless it could never run. The caller keeps ids of live
+   * requests distinct.
+   */
   public Outcome offer(Request request) {
     Outcome fit = engines[0].fits(request);
     if (fit instanceof Outcome.Refused) {
@@ -102,15 +114,42 @@ public final class LockstepGroup implements AutoCloseable {
   }
 
   /**
-   * Runs one iteration on all ranks.
+   * Takes a waiting request out again, on every stage.
    *
+   * @return true if it waited
+   */
+  public boolean cancel(long id) {
+    boolean waited = false;
+    for (Admission admission : admissions) {
+      waited |= admission.cancel(id);
+    }
+    return waited;
+  }
+
+  /**
+   * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an
+   * iteration: the group can then be looked at and closed, nothing else.
+   *
+   * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE
+   *     after a step that threw or inside one
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
+    if (stepping) {
+      throw new BerthException(Code.STATE, "a step is under way or has failed");
+    }
+    stepping = true;
+    boolean ran = iterate(device);
+    stepping = false;
+    return ran;
+  }
+
+  private boolean iterate(Device device) {
     pauseMicros = 0;
     launched = false;
     for (int i = 0; i < engines.length; i++) {
-      Effect effect = effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
+      Effect effect =
+          effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
       gatherBoard.put(i, ((Effect.NeedGather) effect).frame());
     }
     gatherBoard.verify(0, sequence);
@@ -140,7 +179,9 @@ public final class LockstepGroup implements AutoCloseable {
     return true;
   }
 
-  /** The time of a forward depends on all ranks, so the device hears of all before the first starts. */
+  /**
+   * The time of a forward depends on all ranks, so the device hears of all before the first starts.
+   */
   private void announceForward(Device device) {
     long most = 0;
     long total = 0;

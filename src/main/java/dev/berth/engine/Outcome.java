@@ -3,7 +3,10 @@ package dev.berth.engine;
 
 import dev.berth.request.WaitReason;
 
-/** What became of an offered request. Exhaustion is never here: a request that has to wait is Queued. */
+/**
+ * What became of an offered request. Exhaustion is never here: a request that has to wait is
+ * Queued.
+ */
 public sealed interface Outcome {
   /** It waits for admission. */
   record Queued() implements Outcome {}
@@ -17,7 +20,7 @@ public sealed interface Outcome {
    */
   record Refused(WaitReason reason, long required, long available) implements Outcome {}
 
-  /** A request of this id is waiting or live. */
+  /** A request of this id is waiting. Ids of live requests are the caller's to keep distinct. */
   record Duplicate() implements Outcome {}
 
   /** The one Queued. */

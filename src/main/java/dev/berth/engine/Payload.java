@@ -21,7 +21,7 @@ final class Payload {
   static final int FILL_INIT = RankState.WORDS + 3;
 
   /** Collective B. */
-  static final int VOTE_WORDS = 5;
+  static final int VOTE_WORDS = 6;
 
   /** Batch positions in use, the dummy's included. */
   static final int BATCH = 0;
@@ -34,6 +34,9 @@ final class Payload {
   static final int REAL_GENERATIONS = 3;
 
   static final int TOKENS = 4;
+
+  /** Hash of who was admitted where: alike on all ranks of a stage. */
+  static final int ADMISSION = 5;
 
   private Payload() {}
 }

@@ -13,8 +13,9 @@ import dev.berth.request.WaitReason;
 import dev.berth.route.RankState;
 
 /**
- * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md decision 1). A driver
- * carries out each {@link Effect} and answers with the {@link Event} that belongs to it. One iteration is
+ * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md
+ * decision 1). A driver carries out each {@link Effect} and answers with the {@link Event} that
+ * belongs to it. One iteration is
  *
  * <pre>
  *   NeedGather → Gathered → NeedVote → Voted → [Launch → Launched] → [Collect → Collected] → NeedGather …
@@ -63,7 +64,8 @@ public final class RankEngine implements AutoCloseable {
    *
    * @param rank 0 .. ranks - 1
    * @param stage 0 .. stages - 1
-   * @param admission the replicated decisions of this stage; may be shared with other ranks of the process
+   * @param admission the replicated decisions of this stage; may be shared with other ranks of the
+   *     process
    */
   public RankEngine(EngineConfig config, int rank, int stage, Admission admission) {
     if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
@@ -94,7 +96,8 @@ public final class RankEngine implements AutoCloseable {
   /**
    * Takes the answer to the last effect, gives the next one.
    *
-   * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if ranks or stages disagree
+   * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if
+   *     ranks or stages disagree
    */
   public Effect advance(Event event) {
     return switch (event) {
@@ -131,6 +134,7 @@ public final class RankEngine implements AutoCloseable {
 
   private Effect onGathered(FrameBoard board) {
     require(Phase.GATHERING);
+    requireBoard(board, Op.GATHER, Payload.GATHER_WORDS);
     admission.decide(board);
     if (admission.idle()) {
       sequence++;
@@ -149,6 +153,7 @@ public final class RankEngine implements AutoCloseable {
     voteFrame[at + Payload.GENERATIONS] = core.generations();
     voteFrame[at + Payload.REAL_GENERATIONS] = (long) core.real() - core.contexts();
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
+    voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
     phase = Phase.VOTING;
     return needVote;
   }
@@ -170,13 +175,17 @@ public final class RankEngine implements AutoCloseable {
         : RequestState.CONTEXT_INIT;
   }
 
-  /** Output tokens that this worker makes: a context worker makes one, whatever the request asks for. */
+  /**
+   * Output tokens that this worker makes: a context worker makes one, whatever the request asks
+   * for.
+   */
   private int outputTokens(Request request) {
     return config.role() == WorkerRole.CONTEXT ? 1 : request.maxNewTokens();
   }
 
   private Effect onVoted(FrameBoard board) {
     require(Phase.VOTING);
+    requireBoard(board, Op.VOTE, Payload.VOTE_WORDS);
     requireStagesAgree(board);
     canQueue = canQueue(board);
     core.launch(canQueue, admission.held());
@@ -188,18 +197,25 @@ public final class RankEngine implements AutoCloseable {
     return collectOrSettle();
   }
 
-  /** Spec 01 §7: one empty rank vetoes the forward everywhere; without attention DP a rank asks only itself. */
+  /** Spec 01 §7: without attention DP a rank asks only itself. */
   private boolean canQueue(FrameBoard board) {
-    if (!attentionDp) {
-      return core.batch() > 0;
+    return attentionDp ? admission.noneEmpty(board) : core.batch() > 0;
+  }
+
+  private void requireBoard(FrameBoard board, Op op, int payloadWords) {
+    int world = config.ranks() * config.stages();
+    if (board.op() != op || board.ranks() != world || board.payloadWords() != payloadWords) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "a %s board of %d ranks and %d words is no answer to %s with %d ranks and %d words"
+              .formatted(board.op(), board.ranks(), board.payloadWords(), op, world, payloadWords));
     }
-    int first = stage * config.ranks();
-    for (int r = first; r < first + config.ranks(); r++) {
-      if (board.word(r, Payload.BATCH) == 0) {
-        return false;
-      }
+    if (board.sequence() != sequence) {
+      throw new BerthException(
+          Code.DIVERGED,
+          "rank %d is in iteration %d, the %s board is of iteration %d"
+              .formatted(rank, sequence, op, board.sequence()));
     }
-    return true;
   }
 
   /** Stage 0 decides; a stage that decided otherwise must never run (spec 06 BC-39). */
@@ -235,7 +251,7 @@ public final class RankEngine implements AutoCloseable {
   private Effect settle() {
     core.settle();
     sequence++;
-    if (admission.held() && !admission.progress() && core.receives() == 0 && admission.admitted() == 0) {
+    if (admission.held() && !admission.progress() && admission.admitted() == 0) {
       phase = Phase.IDLE;
       return Effect.PAUSE;
     }
@@ -254,12 +270,25 @@ public final class RankEngine implements AutoCloseable {
     }
   }
 
-  // ------------------------------------------------------------------------------ between iterations
+  // ------------------------------------------------------------------------------ between
+  // iterations
 
-  /** Whether a request could ever run on an empty rank of this kind. */
+  /**
+   * Whether a request could ever run on an empty rank of this kind.
+   *
+   * @throws BerthException ARGUMENT if it has no prompt
+   */
   public Outcome fits(Request request) {
-    int reason = core.fits(
-            firstState().value(), Math.max(1, request.promptTokens()), outputTokens(request), fitNumbers);
+    if (request.promptTokens() < 1) {
+      throw new BerthException(
+          Code.ARGUMENT, "request " + request.id() + " has no prompt: nothing could run");
+    }
+    if (request.admissionCost() > config.plan().fleetCapacity() || request.admissionCost() < 1) {
+      return new Outcome.Refused(
+          WaitReason.BATCH, 1L + request.children(), config.plan().fleetCapacity());
+    }
+    int reason =
+        core.fits(firstState().value(), request.promptTokens(), outputTokens(request), fitNumbers);
     return reason == 0
         ? Outcome.QUEUED
         : new Outcome.Refused(WaitReason.of(reason), fitNumbers[0], fitNumbers[1]);
@@ -303,7 +332,10 @@ public final class RankEngine implements AutoCloseable {
     return core.number();
   }
 
-  /** Requests in a state, padding not counted: at the gather once settled, before that as of the last settle. */
+  /**
+   * Requests in a state, padding not counted: at the gather once settled, before that as of the
+   * last settle.
+   */
   public int count(RequestState state) {
     return core.stateCount(state.ordinal());
   }
@@ -383,7 +415,7 @@ public final class RankEngine implements AutoCloseable {
     return core.receiveRow(index);
   }
 
-  /** Requests that left in this iteration. */
+  /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */
   public int ended() {
     return core.done();
   }
@@ -421,6 +453,11 @@ public final class RankEngine implements AutoCloseable {
   /** KV pages in use. */
   public long pagesUsed() {
     return core.pagesUsed();
+  }
+
+  /** Calls into native code so far. */
+  long nativeCalls() {
+    return core.calls();
   }
 
   /** Rolling hash of everything this rank decided. */

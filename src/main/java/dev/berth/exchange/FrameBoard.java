@@ -7,12 +7,12 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * One collective's frames, one per rank in rank order: {@code long[ranks][HEADER_WORDS + payloadWords]}, reused every
- * iteration. Each rank writes its own frame; when all have, {@link #verify} checks every header before anybody looks at
- * a payload.
+ * One collective's frames, one per rank in rank order: {@code long[ranks][HEADER_WORDS +
+ * payloadWords]}, reused every iteration. Each rank writes its own frame; when all have, {@link
+ * #verify} checks every header before anybody looks at a payload.
  *
- * <p>Header, 48 bytes little endian (spec 08 §9): magic u32, version u16, op u16; epoch u64; sequence u64; payload bytes
- * u32, flags u32; error code i32, zero; rolling decision hash u64.
+ * <p>Header, 48 bytes little endian (spec 08 §9): magic u32, version u16, op u16; epoch u64;
+ * sequence u64; payload bytes u32, flags u32; error code i32, zero; rolling decision hash u64.
  */
 public final class FrameBoard {
   /** The collective a frame belongs to. */
@@ -53,8 +53,7 @@ public final class FrameBoard {
    */
   public FrameBoard(Op op, int ranks, int payloadWords) {
     if (ranks < 1 || payloadWords < 0) {
-      throw new BerthException(
-          Code.ARGUMENT, "ranks " + ranks + ", payload words " + payloadWords);
+      throw new BerthException(Code.ARGUMENT, "ranks " + ranks + ", payload words " + payloadWords);
     }
     this.op = op;
     this.ranks = ranks;
@@ -86,11 +85,24 @@ public final class FrameBoard {
 
   /** Takes a rank's frame. */
   public void put(int rank, long[] frame) {
+    if (rank < 0 || rank >= ranks) {
+      throw new BerthException(Code.ARGUMENT, "rank " + rank + " of " + ranks);
+    }
     if (frame.length != stride) {
       throw new BerthException(
           Code.ARGUMENT, "frame of " + frame.length + " words, " + stride + " expected");
     }
     System.arraycopy(frame, 0, words, rank * stride, stride);
+  }
+
+  /** Which collective's frames these are. */
+  public Op op() {
+    return op;
+  }
+
+  /** Words of every rank's payload. */
+  public int payloadWords() {
+    return payloadWords;
   }
 
   /** Number of ranks. */
@@ -115,23 +127,27 @@ public final class FrameBoard {
 
   /** A word of a rank's payload. */
   public long word(int rank, int index) {
-    return words[rank * stride + HEADER_WORDS + Objects.checkIndex(index, payloadWords)];
+    return words[
+        Objects.checkIndex(rank, ranks) * stride
+            + HEADER_WORDS
+            + Objects.checkIndex(index, payloadWords)];
   }
 
   /** Rolling decision hash that a rank's frame carries. */
   public long decisionHash(int rank) {
-    return words[rank * stride + 5];
+    return words[Objects.checkIndex(rank, ranks) * stride + 5];
   }
 
   /** Error code that a rank's frame carries, 0 if none. */
   public int error(int rank) {
-    return (int) words[rank * stride + 4];
+    return (int) words[Objects.checkIndex(rank, ranks) * stride + 4];
   }
 
   /**
    * Checks every frame's header and takes the hash of the whole board.
    *
-   * @throws BerthException DIVERGED naming the first rank whose frame isn't of this collective, epoch and sequence
+   * @throws BerthException DIVERGED naming the first rank whose frame isn't of this collective,
+   *     epoch and sequence
    */
   public void verify(long epoch, long expectedSequence) {
     long first = first(op);
@@ -161,7 +177,10 @@ public final class FrameBoard {
     return sequence;
   }
 
-  /** Hash over all frames of the last verified collective: equal on all ranks that gathered the same. */
+  /**
+   * Hash over all frames of the last verified collective: equal on all ranks that gathered the
+   * same.
+   */
   public long hash() {
     return hash;
   }

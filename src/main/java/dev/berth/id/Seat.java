@@ -2,7 +2,8 @@
 package dev.berth.id;
 
 /**
- * Sequence slot: index of everything keyed by a live, schedulable sequence (sampler state, draft probabilities, guided decoding).
+ * Sequence slot: index of everything keyed by a live, schedulable sequence (sampler state, draft
+ * probabilities, guided decoding).
  *
  * @param index 0-based, never negative
  */

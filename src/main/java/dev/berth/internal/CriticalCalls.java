@@ -8,13 +8,14 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Second handles of native functions, linked as critical: the thread stays in Java state, which makes a call cheaper and
- * holds up every safepoint while it lasts. Allowed only for leaf functions with a bound on their work, given here.
+ * Second handles of native functions, linked as critical: the thread stays in Java state, which
+ * makes a call cheaper and holds up every safepoint while it lasts. Allowed only for leaf functions
+ * with a bound on their work, given here.
  */
 final class CriticalCalls {
   /**
-   * Most items of one critical batch call on slots. An item takes 5 ns when the tables are in the cache and at most a few
-   * cache misses, so 64 of them take 0.3 to 3 µs.
+   * Most items of one critical batch call on slots. An item takes 5 ns when the tables are in the
+   * cache and at most a few cache misses, so 64 of them take 0.3 to 3 µs.
    */
   static final int SLOT_ITEMS = 64;
 
@@ -51,7 +52,11 @@ final class CriticalCalls {
 
   /** {@code berth_slots_find} of at most {@link #SLOT_ITEMS}. */
   static int slotsFind(
-      MemorySegment slots, MemorySegment ids, int n, MemorySegment handles, MemorySegment statuses) {
+      MemorySegment slots,
+      MemorySegment ids,
+      int n,
+      MemorySegment handles,
+      MemorySegment statuses) {
     try {
       return (int) SLOTS_FIND.invokeExact(slots, ids, n, handles, statuses);
     } catch (Throwable t) {
@@ -85,8 +90,7 @@ final class CriticalCalls {
   }
 
   private static MethodHandle critical(MemorySegment address, FunctionDescriptor descriptor) {
-    return Linker.nativeLinker()
-        .downcallHandle(address, descriptor, Linker.Option.critical(false));
+    return Linker.nativeLinker().downcallHandle(address, descriptor, Linker.Option.critical(false));
   }
 
   private static RuntimeException unexpected(Throwable t) {

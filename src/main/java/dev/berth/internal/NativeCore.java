@@ -20,8 +20,8 @@ import java.util.Objects;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The native rank core as Java sees it: three calls an iteration, everything else is memory that both sides map. One
- * thread at a time.
+ * The native rank core as Java sees it: three calls an iteration, everything else is memory that
+ * both sides map. One thread at a time.
  */
 public final class NativeCore implements AutoCloseable {
   /** Number of deferral reasons. */
@@ -47,12 +47,17 @@ public final class NativeCore implements AutoCloseable {
   private final MemorySegment entries;
   private final MemorySegment results;
   private final Arena scope = Arena.ofShared();
+  private final MemorySegment fitReason = scope.allocate(ValueLayout.JAVA_INT);
+  private final MemorySegment fitNumbers = scope.allocate(ValueLayout.JAVA_LONG, 2);
+  private final MemorySegment fitAvailable = fitNumbers.asSlice(Long.BYTES);
   private final AtomicInteger guard = new AtomicInteger(OPEN);
+  private long calls;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
   private NativeCore(MemorySegment handle) {
     this.handle = handle;
-    this.cleanable = CLEANER.register(this, () -> BerthNative.berth_core_destroy(handle));
+    Arena memory = scope;
+    this.cleanable = CLEANER.register(this, () -> destroy(memory, handle));
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment map = berth_core_memory.allocate(arena);
       berth_core_memory.struct_size(map, (int) berth_core_memory.sizeof());
@@ -75,6 +80,15 @@ public final class NativeCore implements AutoCloseable {
     }
   }
 
+  /**
+   * First the views end, then what they look at: a table that outlives its engine finds itself
+   * closed.
+   */
+  private static void destroy(Arena memory, MemorySegment handle) {
+    memory.close();
+    BerthNative.berth_core_destroy(handle);
+  }
+
   private MemorySegment at(long address, long bytes) {
     return MemorySegment.ofAddress(address).reinterpret(bytes, scope, null);
   }
@@ -82,7 +96,8 @@ public final class NativeCore implements AutoCloseable {
   /**
    * Creates a core.
    *
-   * @throws BerthException ARGUMENT if the native side refuses the configuration, MEMORY if it can't allocate
+   * @throws BerthException ARGUMENT if the native side refuses the configuration, MEMORY if it
+   *     can't allocate
    */
   public static NativeCore create(CoreConfig c) {
     NativeLibrary.load();
@@ -108,6 +123,7 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.chunking(
           config, c.chunked() ? BerthNative.BERTH_CHUNK_FCFS() : BerthNative.BERTH_CHUNK_NONE());
       berth_core_config.tokens_per_block(config, c.tokensPerBlock());
+      berth_core_config.max_seq_len(config, c.maxSeqLen());
       berth_core_config.pages(config, c.pages());
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
@@ -149,14 +165,15 @@ public final class NativeCore implements AutoCloseable {
       boolean transceiver,
       boolean chunked,
       int tokensPerBlock,
+      int maxSeqLen,
       long pages) {}
 
   // ------------------------------------------------------------------------------ inboxes
 
   /** Appends a request to the admit inbox. */
   public void admit(long id, long tag, int state, int prompt, int maxNew, int load, int children) {
-    int n = berth_iteration.admits(iteration);
-    MemorySegment a = berth_admit.asSlice(admits, Objects.checkIndex(n, rows - 1));
+    int n = room(berth_iteration.admits(record()));
+    MemorySegment a = berth_admit.asSlice(admits, n);
     berth_admit.request_id(a, id);
     berth_admit.tag(a, tag);
     berth_admit.state(a, state);
@@ -165,7 +182,7 @@ public final class NativeCore implements AutoCloseable {
     berth_admit.load_tokens(a, load);
     berth_admit.cached_tokens(a, 0);
     berth_admit.children(a, children);
-    berth_iteration.admits(iteration, n + 1);
+    berth_iteration.admits(record(), n + 1);
   }
 
   /** Appends to the change inbox: the KV of a row is here. */
@@ -184,20 +201,33 @@ public final class NativeCore implements AutoCloseable {
   }
 
   private void change(int row, long id, int kind) {
-    int n = berth_iteration.changes(iteration);
-    MemorySegment c = berth_change.asSlice(changes, Objects.checkIndex(n, rows - 1));
+    int n = room(berth_iteration.changes(record()));
+    if (row < 0 || row >= rows - 1) {
+      throw new BerthException(
+          Code.ARGUMENT, "row " + row + " is outside the table of " + (rows - 1));
+    }
+    MemorySegment c = berth_change.asSlice(changes, n);
     berth_change.request_id(c, id);
-    berth_change.row(c, Objects.checkIndex(row, rows - 1));
+    berth_change.row(c, row);
     berth_change.kind(c, kind);
-    berth_iteration.changes(iteration, n + 1);
+    berth_iteration.changes(record(), n + 1);
+  }
+
+  private int room(int entries) {
+    if (entries >= rows - 1) {
+      throw new BerthException(
+          Code.STATE,
+          "the inbox holds " + entries + " entries already; the next schedule empties it");
+    }
+    return entries;
   }
 
   // ------------------------------------------------------------------------------ the three calls
 
   /** Builds a batch; {@code expected} is the router's target, {@code filling} forbids padding. */
   public void schedule(int expected, boolean filling) {
-    berth_iteration.expected(iteration, expected);
-    berth_iteration.filling(iteration, filling ? 1 : 0);
+    berth_iteration.expected(record(), expected);
+    berth_iteration.filling(record(), filling ? 1 : 0);
     enter();
     int status = BerthNative.berth_core_schedule(handle);
     leave();
@@ -206,8 +236,8 @@ public final class NativeCore implements AutoCloseable {
 
   /** Launches the batch, or takes it back if the fleet may not queue or a gate holds. */
   public void launch(boolean canQueue, boolean held) {
-    berth_iteration.can_queue(iteration, canQueue ? 1 : 0);
-    berth_iteration.held(iteration, held ? 1 : 0);
+    berth_iteration.can_queue(record(), canQueue ? 1 : 0);
+    berth_iteration.held(record(), held ? 1 : 0);
     enter();
     int status = BerthNative.berth_core_launch(handle);
     leave();
@@ -222,120 +252,125 @@ public final class NativeCore implements AutoCloseable {
     Status.check(status, "settle");
   }
 
-  /** Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code out}. */
+  /**
+   * Why a request of this size can never run here: a wait reason, 0 if it can; numbers in {@code
+   * out}.
+   */
   public int fits(int state, int promptTokens, int maxNewTokens, long[] out) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment reason = arena.allocate(ValueLayout.JAVA_INT);
-      MemorySegment numbers = arena.allocate(ValueLayout.JAVA_LONG, 2);
-      enter();
-      int status =
-          BerthNative.berth_core_fits(
-              handle, state, promptTokens, maxNewTokens, reason, numbers, numbers.asSlice(8));
-      leave();
-      Status.check(status, "fits");
-      out[0] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
-      out[1] = numbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
-      return reason.get(ValueLayout.JAVA_INT, 0);
-    }
+    enter();
+    int status =
+        BerthNative.berth_core_fits(
+            handle, state, promptTokens, maxNewTokens, fitReason, fitNumbers, fitAvailable);
+    leave();
+    Status.check(status, "fits");
+    out[0] = fitNumbers.getAtIndex(ValueLayout.JAVA_LONG, 0);
+    out[1] = fitNumbers.getAtIndex(ValueLayout.JAVA_LONG, 1);
+    return fitReason.get(ValueLayout.JAVA_INT, 0);
   }
 
-  // ------------------------------------------------------------------------------ the iteration record
+  /** Downcalls into this core so far. */
+  public long calls() {
+    return calls;
+  }
+
+  // ------------------------------------------------------------------------------ the iteration
+  // record
 
   public long number() {
-    return berth_iteration.number(iteration);
+    return berth_iteration.number(record());
   }
 
   public int batch() {
-    return berth_iteration.batch(iteration);
+    return berth_iteration.batch(record());
   }
 
   public int contexts() {
-    return berth_iteration.contexts(iteration);
+    return berth_iteration.contexts(record());
   }
 
   public int generations() {
-    return berth_iteration.generations(iteration);
+    return berth_iteration.generations(record());
   }
 
   public int real() {
-    return berth_iteration.real(iteration);
+    return berth_iteration.real(record());
   }
 
   public int batchTokens() {
-    return berth_iteration.batch_tokens(iteration);
+    return berth_iteration.batch_tokens(record());
   }
 
   public boolean padded() {
-    return berth_iteration.padded(iteration) != 0;
+    return berth_iteration.padded(record()) != 0;
   }
 
   public int resident() {
-    return berth_iteration.resident(iteration);
+    return berth_iteration.resident(record());
   }
 
   public int receives() {
-    return berth_iteration.receives(iteration);
+    return berth_iteration.receives(record());
   }
 
   public int deferred(int reason) {
-    return berth_iteration.deferred(iteration, Objects.checkIndex(reason, REASONS));
+    return berth_iteration.deferred(record(), Objects.checkIndex(reason, REASONS));
   }
 
   public boolean launched() {
-    return berth_iteration.launched(iteration) != 0;
+    return berth_iteration.launched(record()) != 0;
   }
 
   public int due() {
-    return berth_iteration.due(iteration);
+    return berth_iteration.due(record());
   }
 
   public int dueSlot() {
-    return berth_iteration.due_slot(iteration);
+    return berth_iteration.due_slot(record());
   }
 
   public int launchedSlot() {
-    return berth_iteration.launched_slot(iteration);
+    return berth_iteration.launched_slot(record());
   }
 
   public int done() {
-    return berth_iteration.done(iteration);
+    return berth_iteration.done(record());
   }
 
   public int tokensOut() {
-    return berth_iteration.tokens_out(iteration);
+    return berth_iteration.tokens_out(record());
   }
 
   public int routable() {
-    return berth_iteration.routable(iteration);
+    return berth_iteration.routable(record());
   }
 
   public int retiring() {
-    return berth_iteration.retiring(iteration);
+    return berth_iteration.retiring(record());
   }
 
   public long routableTokens() {
-    return berth_iteration.routable_tokens(iteration);
+    return berth_iteration.routable_tokens(record());
   }
 
   /** Requests in a state, by its position among the states. */
   public int stateCount(int ordinal) {
-    return berth_iteration.state_counts(iteration, Objects.checkIndex(ordinal, 15));
+    return berth_iteration.state_counts(record(), Objects.checkIndex(ordinal, 15));
   }
 
   public int seatsUsed() {
-    return berth_iteration.seats_used(iteration);
+    return berth_iteration.seats_used(record());
   }
 
   public int leasesUsed() {
-    return berth_iteration.leases_used(iteration);
+    return berth_iteration.leases_used(record());
   }
 
   public long pagesUsed() {
-    return berth_iteration.pages_used(iteration);
+    return berth_iteration.pages_used(record());
   }
 
   public long decisionHash() {
-    return berth_iteration.decision_hash(iteration);
+    return berth_iteration.decision_hash(record());
   }
 
   // ------------------------------------------------------------------------------ outboxes
@@ -369,7 +404,7 @@ public final class NativeCore implements AutoCloseable {
     long index =
         (long) Objects.checkIndex(slot, ring) * entriesPerBatch
             + Objects.checkIndex(position, entriesPerBatch);
-    return berth_entry.asSlice(entries, index);
+    return berth_entry.asSlice(open(entries), index);
   }
 
   /** Says that the sequence at a position of the due batch ends with this token. */
@@ -377,27 +412,28 @@ public final class NativeCore implements AutoCloseable {
     long index =
         (long) Objects.checkIndex(slot, ring) * entriesPerBatch
             + Objects.checkIndex(position, entriesPerBatch);
-    results.set(ValueLayout.JAVA_BYTE, index, (byte) 1);
+    open(results).set(ValueLayout.JAVA_BYTE, index, (byte) 1);
   }
 
   public int receiveRow(int index) {
-    return receives.getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
+    return open(receives).getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
   }
 
   public long doneId(int index) {
-    return berth_done.request_id(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+    return berth_done.request_id(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public long doneTag(int index) {
-    return berth_done.tag(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+    return berth_done.tag(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public int doneKind(int index) {
-    return berth_done.kind(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+    return berth_done.kind(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public int doneTokens(int index) {
-    return berth_done.generated_tokens(berth_done.asSlice(done, Objects.checkIndex(index, rows)));
+    return berth_done.generated_tokens(
+        berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   /** {@code berth_row[rows]}, the last one the dummy's; dies with this core. */
@@ -410,12 +446,29 @@ public final class NativeCore implements AutoCloseable {
     return coldMemory;
   }
 
+  private MemorySegment record() {
+    return open(iteration);
+  }
+
+  /** Memory of this core, while there is one. */
+  private static MemorySegment open(MemorySegment memory) {
+    if (!memory.scope().isAlive()) {
+      throw closed();
+    }
+    return memory;
+  }
+
+  private static BerthException closed() {
+    return new BerthException(Code.CLOSED, "the rank core was closed");
+  }
+
   private void enter() {
     if (!guard.compareAndSet(OPEN, BUSY)) {
       throw guard.get() == CLOSED
-          ? new BerthException(Code.CLOSED, "the rank core was closed")
+          ? closed()
           : new BerthException(Code.STATE, "the rank core is in use by another thread");
     }
+    calls++;
   }
 
   private void leave() {
@@ -430,7 +483,6 @@ public final class NativeCore implements AutoCloseable {
     }
     enter();
     guard.set(CLOSED);
-    scope.close();
     cleanable.clean();
   }
 }

@@ -73,7 +73,6 @@ public final class NativeKv implements AutoCloseable {
   private final int views;
   private final int states;
   private final int tokensPerBlock;
-  private final int rows;
   private final int maxBlocks;
   private final int sequences;
   private final int beams;
@@ -85,7 +84,6 @@ public final class NativeKv implements AutoCloseable {
   private NativeKv(MemorySegment address, Config c) {
     this.address = address;
     this.memory = CLEANER.register(this, () -> BerthNative.berth_kv_destroy(address));
-    this.rows = c.rows();
     this.maxBlocks = c.maxBlocks();
     this.sequences = c.sequences();
     this.beams = c.beams();

@@ -14,12 +14,13 @@ import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
 
 /**
- * A native slot map as Java sees it. For one thread; a call that overlaps another one is refused (STATE), a call after or
- * while closing too (CLOSED), so that no misuse reaches freed memory: whoever is inside when the map is closed closes it
- * on the way out.
+ * A native slot map as Java sees it. For one thread; a call that overlaps another one is refused
+ * (STATE), a call after or while closing too (CLOSED), so that no misuse reaches freed memory:
+ * whoever is inside when the map is closed closes it on the way out.
  *
- * <p>Columns are native segments: {@code long[n]} ids and handles, {@code int[n]} statuses, with the codes and meanings of
- * {@code berth.h}. Every call checks that n items fit in each column before it enters native code.
+ * <p>Columns are native segments: {@code long[n]} ids and handles, {@code int[n]} statuses, with
+ * the codes and meanings of {@code berth.h}. Every call checks that n items fit in each column
+ * before it enters native code.
  */
 public final class NativeSlots implements AutoCloseable {
   /** Most slots of a map, and most items of a batch. */
@@ -28,8 +29,7 @@ public final class NativeSlots implements AutoCloseable {
   private static final Cleaner CLEANER = Cleaner.create();
   private static final int IDLE = 0;
   private static final int BUSY = 1;
-  private static final int CLOSING = 2;
-  private static final int CLOSED = 3;
+  private static final int CLOSED = 2;
   private static final VarHandle STATE;
 
   static {
@@ -46,6 +46,8 @@ public final class NativeSlots implements AutoCloseable {
 
   @SuppressWarnings("UnusedVariable") // through STATE
   private volatile int state = IDLE;
+
+  private volatile boolean closing;
 
   private NativeSlots(String name, MemorySegment address) {
     this.name = name;
@@ -84,12 +86,7 @@ public final class NativeSlots implements AutoCloseable {
 
   /** {@code berth_slots_acquire}; the batch's status. */
   public int acquire(
-      MemorySegment ids,
-      int n,
-      int mode,
-      long now,
-      MemorySegment handles,
-      MemorySegment statuses) {
+      MemorySegment ids, int n, int mode, long now, MemorySegment handles, MemorySegment statuses) {
     check(n, ids, Long.BYTES);
     check(n, handles, Long.BYTES);
     check(n, statuses, Integer.BYTES);
@@ -180,8 +177,7 @@ public final class NativeSlots implements AutoCloseable {
     enter();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment count = arena.allocate(ValueLayout.JAVA_INT);
-      int status =
-          BerthNative.berth_slots_sweep(address, now, idle, fence, ids, capacity, count);
+      int status = BerthNative.berth_slots_sweep(address, now, idle, fence, ids, capacity, count);
       if (status == BerthNative.BERTH_E_CAPACITY()) {
         throw new BerthException(
             Code.ARGUMENT,
@@ -198,7 +194,8 @@ public final class NativeSlots implements AutoCloseable {
   /**
    * {@code berth_slots_rows} into {@code int[capacity]} rows; how many were written.
    *
-   * @throws BerthException ARGUMENT for a shape that can't be or doesn't fit; STALE or NOT_FOUND if a handle isn't live
+   * @throws BerthException ARGUMENT for a shape that can't be or doesn't fit; STALE or NOT_FOUND if
+   *     a handle isn't live
    */
   public int rows(
       MemorySegment handles,
@@ -249,19 +246,14 @@ public final class NativeSlots implements AutoCloseable {
     }
   }
 
-  /** Frees the map, at once or when the call that is inside leaves. Idempotent, from any thread. */
+  /**
+   * Frees the map: at once, or when the call that is inside leaves; at the very latest when the
+   * collector finds it unreachable. Idempotent, from any thread.
+   */
   @Override
   public void close() {
-    while (true) {
-      int seen = (int) STATE.getVolatile(this);
-      if (seen == IDLE && STATE.compareAndSet(this, IDLE, CLOSED)) {
-        memory.clean();
-        return;
-      }
-      if (seen == CLOSING || seen == CLOSED || seen == BUSY && STATE.compareAndSet(this, BUSY, CLOSING)) {
-        return;
-      }
-    }
+    closing = true;
+    free();
   }
 
   private void check(int n, MemorySegment column, int bytes) {
@@ -273,16 +265,31 @@ public final class NativeSlots implements AutoCloseable {
   }
 
   private void enter() {
-    if (!STATE.compareAndSet(this, IDLE, BUSY)) {
-      throw (int) STATE.getVolatile(this) == BUSY
-          ? new BerthException(Code.STATE, "this " + name + " is in use by another thread")
-          : new BerthException(Code.CLOSED, "this " + name + " is closed");
+    int seen = (int) STATE.compareAndExchange(this, IDLE, BUSY);
+    if (seen == BUSY && !closing) {
+      throw new BerthException(Code.STATE, "this " + name + " is in use by another thread");
+    }
+    if (closing) {
+      if (seen == IDLE) {
+        leave();
+      }
+      throw new BerthException(Code.CLOSED, "this " + name + " is closed");
     }
   }
 
+  // A plain release, half as dear as a second exchange. A close() that it misses, because each of
+  // the two saw the other
+  // too early, is made good by the next enter() or by the cleaner; memory goes only from IDLE, so
+  // never under a call.
   private void leave() {
-    if (!STATE.compareAndSet(this, BUSY, IDLE)) {
-      STATE.setVolatile(this, CLOSED);
+    STATE.setRelease(this, IDLE);
+    if (closing) {
+      free();
+    }
+  }
+
+  private void free() {
+    if (STATE.compareAndSet(this, IDLE, CLOSED)) {
       memory.clean();
     }
   }

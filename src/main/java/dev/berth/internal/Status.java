@@ -18,7 +18,8 @@ public final class Status {
 
   /** The exception of a status that isn't OK. */
   public static BerthException exception(int status, String what) {
-    return new BerthException(code(status), what + ": " + text(status) + " (status " + status + ")");
+    return new BerthException(
+        code(status), what + ": " + text(status) + " (status " + status + ")");
   }
 
   private static String text(int status) {

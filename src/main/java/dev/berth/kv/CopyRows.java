@@ -10,8 +10,9 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * The copy rows of one batch: {@code int32[capacity]} outside the heap, made once by the caller. Every launched batch
- * needs its own until the device has read it; a map never keeps one. The garbage collector frees it.
+ * The copy rows of one batch: {@code int32[capacity]} outside the heap, made once by the caller.
+ * Every launched batch needs its own until the device has read it; a map never keeps one. The
+ * garbage collector frees it.
  */
 public final class CopyRows {
   private final MemorySegment segment;

@@ -6,8 +6,8 @@ import dev.berth.id.Lease;
 import dev.berth.plan.Leases;
 
 /**
- * The leases of one rank: which row of the page tables a request holds, from KV creation to KV close, and the copy rows of
- * a batch.
+ * The leases of one rank: which row of the page tables a request holds, from KV creation to KV
+ * close, and the copy rows of a batch.
  */
 public final class LeaseMap extends SlotPool<Lease> {
   private final Options options;
@@ -67,8 +67,8 @@ public final class LeaseMap extends SlotPool<Lease> {
   /**
    * A map.
    *
-   * @throws BerthException ARGUMENT beyond 2^20 leases, for a width below 1 or so large that a row number passes 2^31 - 1;
-   *     MEMORY, UNAVAILABLE
+   * @throws BerthException ARGUMENT beyond 2^20 leases, for a width below 1 or so large that a row
+   *     number passes 2^31 - 1; MEMORY, UNAVAILABLE
    */
   public static LeaseMap create(Leases leases, Options options) {
     long rows = ((long) leases.count() + options.reserved()) * options.width();
@@ -82,15 +82,16 @@ public final class LeaseMap extends SlotPool<Lease> {
   }
 
   /**
-   * Writes the copy rows of the batch's handles (spec 03 §2.2): one for each of the first contexts, beam for each of the
-   * others; in request order, beams innermost. The same handle may occur more than once.
+   * Writes the copy rows of the batch's handles (spec 03 §2.2): one for each of the first contexts,
+   * beam for each of the others; in request order, beams innermost. The same handle may occur more
+   * than once.
    *
    * @param contexts 0 to {@code batch.size()}
    * @param beam 1 or more; at most {@link #width()} unless replicated
    * @param rows receives them; belongs to the caller
    * @return how many: contexts + beam * (n - contexts)
-   * @throws BerthException ARGUMENT for a shape outside that, for more handles than leases or rows that don't fit; STALE,
-   *     NOT_FOUND for a handle that isn't live. Nothing was written then.
+   * @throws BerthException ARGUMENT for a shape outside that, for more handles than leases or rows
+   *     that don't fit; STALE, NOT_FOUND for a handle that isn't live. Nothing was written then.
    */
   public int rows(SlotBatch batch, int contexts, int beam, Beams beams, CopyRows rows) {
     int count =
@@ -124,7 +125,8 @@ public final class LeaseMap extends SlotPool<Lease> {
     return switch (options.transfer()) {
       case NONE -> text;
       case ENGINE ->
-          text + "; with disaggregated prefill, requests whose pages are still being sent hold leases too";
+          text
+              + "; with disaggregated prefill, requests whose pages are still being sent hold leases too";
     };
   }
 }

@@ -4,7 +4,9 @@ package dev.berth.kv;
 import dev.berth.id.Seat;
 import dev.berth.plan.Seats;
 
-/** The seats of one rank: who holds which row of everything keyed by a live, schedulable sequence. */
+/**
+ * The seats of one rank: who holds which row of everything keyed by a live, schedulable sequence.
+ */
 public final class SeatPool extends SlotPool<Seat> {
   private SeatPool(Seats seats, int reserved, Quarantine quarantine) {
     super("seat pool", seats.count(), reserved, quarantine);

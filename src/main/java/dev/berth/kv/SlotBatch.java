@@ -12,9 +12,10 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * The items of one call on a {@link SeatPool} or {@link LeaseMap}: columns {@code ids}, {@code handles} and {@code
- * statuses} outside the heap, made once by the caller and used again and again. A call reads and writes the first {@link
- * #size()} rows and allocates nothing. Not for two threads at once; the garbage collector frees it.
+ * The items of one call on a {@link SeatPool} or {@link LeaseMap}: columns {@code ids}, {@code
+ * handles} and {@code statuses} outside the heap, made once by the caller and used again and again.
+ * A call reads and writes the first {@link #size()} rows and allocates nothing. Not for two threads
+ * at once; the garbage collector frees it.
  */
 public final class SlotBatch {
   private final int capacity;
@@ -40,7 +41,8 @@ public final class SlotBatch {
   public static SlotBatch ofCapacity(int capacity) {
     if (capacity < 1 || capacity > NativeSlots.MAX) {
       throw new BerthException(
-          Code.ARGUMENT, "a batch of " + capacity + " items: 1 to " + NativeSlots.MAX + " are possible");
+          Code.ARGUMENT,
+          "a batch of " + capacity + " items: 1 to " + NativeSlots.MAX + " are possible");
     }
     return new SlotBatch(capacity);
   }

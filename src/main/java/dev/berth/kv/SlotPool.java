@@ -8,15 +8,17 @@ import java.util.Objects;
 import java.util.OptionalLong;
 
 /**
- * A fixed number of slots, handed out to ids lowest free first (spec 03 §1.2, §2.4). Ids are any 64 bits. A handle is
- * {@code generation << 32 | slot}; once released it is stale for ever (a generation comes round after 2^31 acquires of its
- * slot). Slots [capacity, capacity + reserved) are never handed out.
+ * A fixed number of slots, handed out to ids lowest free first (spec 03 §1.2, §2.4). Ids are any 64
+ * bits. A handle is {@code generation << 32 | slot}; once released it is stale for ever (a
+ * generation comes round after 2^31 acquires of its slot). Slots [capacity, capacity + reserved)
+ * are never handed out.
  *
- * <p>Calls on a {@link SlotBatch} allocate nothing; those on single ids are for convenience. Times are the caller's clock
- * in any unit, never read here, and like fences they compare unsigned.
+ * <p>Calls on a {@link SlotBatch} allocate nothing; those on single ids are for convenience. Times
+ * are the caller's clock in any unit, never read here, and like fences they compare unsigned.
  *
- * <p>For one thread. Misuse is a {@link BerthException}: CLOSED after {@link #close()}, by whichever thread; STATE if two
- * threads are inside at once. Nothing that can be passed reaches freed memory.
+ * <p>For one thread. Misuse is a {@link BerthException}: CLOSED after {@link #close()}, by
+ * whichever thread; STATE if two threads are inside at once. Nothing that can be passed reaches
+ * freed memory.
  *
  * @param <S> what a slot is called here
  */
@@ -26,8 +28,7 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
   private final int reserved;
 
   SlotPool(String name, int capacity, int reserved, Quarantine quarantine) {
-    this.slots =
-        NativeSlots.create(name, capacity, reserved, quarantine == Quarantine.UNTIL_FENCE);
+    this.slots = NativeSlots.create(name, capacity, reserved, quarantine == Quarantine.UNTIL_FENCE);
     this.capacity = capacity;
     this.reserved = reserved;
   }
@@ -35,8 +36,8 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
   // ------------------------------------------------------------------------------ batches
 
   /**
-   * Gives each id of the batch the lowest free slot, in order; handles and statuses are written. Items end as OK, ALREADY,
-   * EXHAUSTED or SKIPPED.
+   * Gives each id of the batch the lowest free slot, in order; handles and statuses are written.
+   * Items end as OK, ALREADY, EXHAUSTED or SKIPPED.
    *
    * @param now last use of the slots, for {@link #sweep}
    * @return the first outcome that isn't OK, else OK; in mode EACH always OK
@@ -68,7 +69,9 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
         slots.release(batch.handles(), batch.size(), mode.ordinal(), fence, batch.statuses()));
   }
 
-  /** As {@link #release(SlotBatch, BatchMode, long)}, by id. Items end as OK, NOT_FOUND or SKIPPED. */
+  /**
+   * As {@link #release(SlotBatch, BatchMode, long)}, by id. Items end as OK, NOT_FOUND or SKIPPED.
+   */
   public final SlotStatus releaseIds(SlotBatch batch, BatchMode mode, long fence) {
     return SlotStatus.of(
         slots.releaseIds(batch.ids(), batch.size(), mode.ordinal(), fence, batch.statuses()));
@@ -124,8 +127,8 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
   // ------------------------------------------------------------------------------ the pool
 
   /**
-   * Everything whose fence is at most epoch leaves quarantine, in whatever order the fences came. An epoch below an
-   * earlier one changes nothing.
+   * Everything whose fence is at most epoch leaves quarantine, in whatever order the fences came.
+   * An epoch below an earlier one changes nothing.
    *
    * @return how many slots became reusable
    */
@@ -136,7 +139,8 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
   /**
    * Releases what was last used strictly more than idle before now.
    *
-   * @param reclaimed receives the ids, in slot order; a batch of the pool's capacity always suffices
+   * @param reclaimed receives the ids, in slot order; a batch of the pool's capacity always
+   *     suffices
    * @return how many
    * @throws BerthException ARGUMENT if they don't fit; nothing was released then
    */
@@ -169,7 +173,10 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
     return reserved;
   }
 
-  /** Index of the i-th reserved slot, of 0 to {@link #reserved()} - 1: the same for the pool's whole life. */
+  /**
+   * Index of the i-th reserved slot, of 0 to {@link #reserved()} - 1: the same for the pool's whole
+   * life.
+   */
   public final S reserved(int i) {
     return slot(capacity + Objects.checkIndex(i, reserved));
   }
@@ -200,9 +207,7 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
   private static void require(SlotStatus status, long handle) {
     if (status != SlotStatus.OK) {
       throw new BerthException(
-          status == SlotStatus.STALE
-              ? BerthException.Code.STALE
-              : BerthException.Code.NOT_FOUND,
+          status == SlotStatus.STALE ? BerthException.Code.STALE : BerthException.Code.NOT_FOUND,
           "handle %d of slot %d, generation %d: %s"
               .formatted(
                   handle,

@@ -232,10 +232,8 @@ public final class KvBudget {
                   + in.reserve
                   + "); "
                   + greatestFraction()
-                      .map(
-                          fraction ->
-                              "the greatest fraction that leaves them is "
-                                  + fraction.toPlainString())
+                      .map(fraction ->
+                          "the greatest fraction that leaves them is " + fraction.toPlainString())
                       .orElse("no fraction leaves them")));
     }
     return List.copyOf(reasons);

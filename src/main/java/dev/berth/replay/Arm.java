@@ -37,6 +37,10 @@ public record Arm(
   public Object effective() {
     return List.of(
         engine.plan().effective(),
+        engine.stages(),
+        engine.plan().shape().maxNumTokens(),
+        engine.plan().shape().draftTokens(),
+        engine.plan().shape().tokensPerBlock(),
         engine.role(),
         engine.rangeEnd(),
         engine.mark(),
@@ -57,7 +61,9 @@ public record Arm(
         + " loop, range [10, "
         + engine.rangeEnd()
         + ")"
-        + (engine.gate().active() ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate" : "")
+        + (engine.gate().active()
+            ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
+            : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
         + ", "
         + policies.id();

@@ -10,8 +10,8 @@ import java.util.EnumMap;
 import java.util.Map;
 
 /**
- * What is written down of every iteration of an arm. A record is one rank in one iteration; states are read at the
- * gather, before routing and without padding (evidence rule 8).
+ * What is written down of every iteration of an arm. A record is one rank in one iteration; states
+ * are read at the gather, before routing and without padding (evidence rule 8).
  */
 final class ArmRecorder implements RunObserver {
   private static final RequestState[] STATES = RequestState.values();

@@ -15,8 +15,8 @@ import java.util.OptionalDouble;
  * @param arm the arm
  * @param run totals
  * @param validator what the start-up validator said
- * @param histograms {@code assigned}, {@code batch}, {@code states}, {@code gate}, {@code tokens_in}, {@code
- *     steady_batch}, {@code steady_contexts}
+ * @param histograms {@code assigned}, {@code batch}, {@code states}, {@code gate}, {@code
+ *     tokens_in}, {@code steady_batch}, {@code steady_contexts}
  * @param numbers everything that is a single number
  * @param expectations each with what was measured
  * @param checks every check, in the order of {@link Check}
@@ -33,7 +33,8 @@ public record ArmResult(
     long forwardHash) {
   /** Names of the histograms. */
   public static final List<String> HISTOGRAMS =
-      List.of("assigned", "batch", "gate", "states", "tokens_in", "steady_batch", "steady_contexts");
+      List.of(
+          "assigned", "batch", "gate", "states", "tokens_in", "steady_batch", "steady_contexts");
 
   /** Names of the single numbers, deferrals by reason aside. */
   public static final List<String> NUMBERS =
@@ -90,7 +91,8 @@ public record ArmResult(
    */
   public record CheckOutcome(Check check, Status status, long violations, long declared) {}
 
-  static ArmResult of(Arm arm, RunResult run, ArmRecorder recorder, StartupValidator.Verdict validator) {
+  static ArmResult of(
+      Arm arm, RunResult run, ArmRecorder recorder, StartupValidator.Verdict validator) {
     long validatorDisagreements = validator.disagreements().size();
     var histograms = new LinkedHashMap<String, Histogram>();
     histograms.put("assigned", recorder.assignedVectors);
@@ -139,11 +141,10 @@ public record ArmResult(
             arm, run, validator, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
     List<Met> met =
         arm.expect().stream()
-            .map(
-                e -> {
-                  OptionalDouble measured = partial.metric(e.metric());
-                  return new Met(e, measured, e.met(measured));
-                })
+            .map(e -> {
+              OptionalDouble measured = partial.metric(e.metric());
+              return new Met(e, measured, e.met(measured));
+            })
             .toList();
     List<CheckOutcome> checks =
         java.util.Arrays.stream(Check.values())

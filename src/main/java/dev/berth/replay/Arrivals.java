@@ -24,8 +24,8 @@ public interface Arrivals {
   Request next();
 
   /**
-   * When the next request becomes visible if nothing ends before: virtual µs, negative infinity for "at a gather to come",
-   * positive infinity for "never".
+   * When the next request becomes visible if nothing ends before: virtual µs, negative infinity for
+   * "at a gather to come", positive infinity for "never".
    */
   double nextAtMicros(long gather);
 }

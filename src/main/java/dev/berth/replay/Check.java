@@ -2,8 +2,8 @@
 package dev.berth.replay;
 
 /**
- * What every arm is checked for, always all of it. Each check counts its violations; 0 is a pass. A broken arm declares
- * which checks fail and with what count.
+ * What every arm is checked for, always all of it. Each check counts its violations; 0 is a pass. A
+ * broken arm declares which checks fail and with what count.
  */
 public enum Check {
   /** Invariant: every request ended, or was refused by name. */

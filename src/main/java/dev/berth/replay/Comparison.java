@@ -17,7 +17,8 @@ public sealed interface Comparison {
    * @param percent published difference in percent
    * @param within how far the predicted one may be off, in percentage points
    */
-  record Throughput(String base, String other, double percent, double within) implements Comparison {}
+  record Throughput(String base, String other, double percent, double within)
+      implements Comparison {}
 
   /** Both arms scheduled the same sizes in every launched forward, in order. */
   record SameForwards(String base, String other) implements Comparison {}

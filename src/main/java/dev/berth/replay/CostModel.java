@@ -2,11 +2,11 @@
 package dev.berth.replay;
 
 /**
- * Virtual time of a forward: {@code alpha · (tokens of the fullest rank) + beta · (tokens of all ranks) + fixed}. A vetoed
- * iteration costs nothing.
+ * Virtual time of a forward: {@code alpha · (tokens of the fullest rank) + beta · (tokens of all
+ * ranks) + fixed}. A vetoed iteration costs nothing.
  *
- * <p>The fullest rank sets the pace of attention and of the slowest expert; the total is what all ranks share (dispatch,
- * all-to-all).
+ * <p>The fullest rank sets the pace of attention and of the slowest expert; the total is what all
+ * ranks share (dispatch, all-to-all).
  *
  * @param alphaMicros µs a token of the fullest rank
  * @param betaMicros µs a token of all ranks
@@ -14,10 +14,10 @@ package dev.berth.replay;
  */
 public record CostModel(double alphaMicros, double betaMicros, double fixedMicros) {
   /**
-   * beta / alpha, fitted on one published figure alone: evidence E1's throughput with overlap on against off, -8.49 %. The
-   * fit is repeated by a test.
+   * beta / alpha, fitted on one published figure alone: evidence E1's throughput with overlap on
+   * against off, -8.49 %. The fit is repeated by a test.
    */
-  public static final double FITTED_BETA_OVER_ALPHA = 0.1349;
+  public static final double FITTED_BETA_OVER_ALPHA = 0.1347;
 
   public CostModel {
     require("alpha", alphaMicros);
@@ -45,7 +45,8 @@ public record CostModel(double alphaMicros, double betaMicros, double fixedMicro
   }
 
   /**
-   * beta / alpha such that two runs of the same requests differ in throughput as published, fixed cost left out.
+   * beta / alpha such that two runs of the same requests differ in throughput as published, fixed
+   * cost left out.
    *
    * @param ratio published throughput of {@code changed} over that of {@code base}
    */

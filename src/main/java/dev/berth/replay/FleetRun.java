@@ -11,20 +11,23 @@ import dev.berth.engine.RankEngine;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import java.util.Arrays;
-import java.util.function.LongConsumer;
 
 /**
- * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done or nothing can happen
- * any more. It decides nothing: it brings requests and transfers when their time has come, and lets the engines work.
+ * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done
+ * or nothing can happen any more. It decides nothing: it brings requests and transfers when their
+ * time has come, and lets the engines work.
  */
-public final class FleetRun implements LockstepGroup.Device {
-  /** Iterations without any event after which a fleet counts as stopped: more than any pipeline is deep. */
+public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
+  /**
+   * Iterations without any event after which a fleet counts as stopped: more than any pipeline is
+   * deep.
+   */
   private static final int STILL = 256;
 
   private final EngineConfig config;
   private final Arrivals arrivals;
   private final CostModel cost;
-  private final double transferMicros;
+  private final TransferModel transfer;
   private final RunObserver observer;
   private final RequestTimes times;
   private final LockstepGroup group;
@@ -37,6 +40,11 @@ public final class FleetRun implements LockstepGroup.Device {
   private final double[] dueEnds;
 
   private double now;
+
+  /** Nothing happens before the next arrival or transfer. */
+  private boolean asleep;
+
+  private int still;
   private double forwardEnd;
   private long ended;
   private long gathers;
@@ -45,18 +53,34 @@ public final class FleetRun implements LockstepGroup.Device {
   private long totalTokens;
   private final RunTotals totals = new RunTotals();
 
-  private FleetRun(
+  /** What an iteration came to. */
+  enum Pace {
+    /** The next iteration is due at {@link #nextAt()}. */
+    GOING,
+    /** Nothing lives, nothing waits, nothing is known to arrive. */
+    IDLE,
+    /** Something lives or waits, and nothing known can change that. */
+    STALLED
+  }
+
+  /**
+   * A fleet that hasn't begun.
+   *
+   * @param times receives the times of every request, by tag; several fleets may share it
+   */
+  FleetRun(
       EngineConfig config,
       Arrivals arrivals,
+      RequestTimes times,
       CostModel cost,
-      double transferMicros,
+      TransferModel transfer,
       RunObserver observer) {
     this.config = config;
     this.arrivals = arrivals;
     this.cost = cost;
-    this.transferMicros = transferMicros;
+    this.transfer = transfer;
     this.observer = observer;
-    this.times = new RequestTimes(arrivals.total());
+    this.times = times;
     this.group = new LockstepGroup(config);
     this.slotEnd = new double[config.ranks()][config.stages() + 2];
     this.dueEnds = new double[config.ranks()];
@@ -69,60 +93,30 @@ public final class FleetRun implements LockstepGroup.Device {
       CostModel cost,
       double transferMicros,
       RunObserver observer,
-      LongConsumer progress) {
-    FleetRun run = new FleetRun(config, arrivals, cost, transferMicros, observer);
-    try (run.group) {
+      Progress progress) {
+    try (var run =
+        new FleetRun(
+            config,
+            arrivals,
+            new RequestTimes(arrivals.total()),
+            cost,
+            TransferModel.fixed(transferMicros),
+            observer)) {
       return run.toTheEnd(progress);
     }
   }
 
-  private RunResult toTheEnd(LongConsumer progress) {
-    int still = 0;
+  private RunResult toTheEnd(Progress progress) {
     try {
       while (true) {
-        int arrived = offerWhatIsDue();
-        int transferred = deliverTransfers();
-        observer.beforeStep(group);
-        double before = now;
-        Arrays.fill(dueEnds, now);
-        boolean ran = group.step(this);
-        gathers++;
-        if (!ran) {
-          if (arrivals.due(gathers, now, ended) > 0) {
-            continue;
-          }
-          double next = Math.min(arrivals.nextAtMicros(gathers), transfers.nextAt());
-          if (next == Double.POSITIVE_INFINITY) {
-            return result(RunResult.Ending.DONE, "");
-          }
-          now = Math.max(now, next);
-          continue;
-        }
-        long endedBefore = ended;
-        settle();
-        observer.afterStep(group, before);
-        progress.accept(ended);
-        boolean moved =
-            arrived + transferred > 0
-                || group.launched()
-                || ended > endedBefore
-                || group.admission().admitted() > 0
-                || receives() > 0;
-        if (group.launched()) {
-          now = forwardEnd;
-        } else if (!moved) {
-          double next = Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt());
-          if (next != Double.POSITIVE_INFINITY) {
-            now = Math.max(now, next);
-            moved = true;
-          }
-        }
-        if (group.pauseMicros() > 0) {
-          now += group.pauseMicros();
-        }
-        still = moved ? 0 : still + 1;
-        if (still >= STILL) {
-          return result(RunResult.Ending.STALLED, StallReport.describe(group));
+        Pace pace = advance();
+        progress.ended(ended);
+        if (pace == Pace.IDLE) {
+          return result(RunResult.Ending.DONE);
+        } else if (pace == Pace.STALLED) {
+          return result(RunResult.Ending.STALLED);
+        } else if (progress.interrupted()) {
+          return result(RunResult.Ending.INTERRUPTED);
         }
       }
     } catch (BerthException e) {
@@ -131,6 +125,66 @@ public final class FleetRun implements LockstepGroup.Device {
       }
       throw e;
     }
+  }
+
+  /** One iteration, at {@link #nextAt()}. */
+  Pace advance() {
+    now = nextAt();
+    asleep = false;
+    int arrived = offerWhatIsDue();
+    int transferred = deliverTransfers();
+    observer.beforeStep(group);
+    double before = now;
+    Arrays.fill(dueEnds, now);
+    boolean ran = group.step(this);
+    gathers++;
+    if (!ran) {
+      if (arrivals.due(gathers, now, ended) > 0
+          || arrivals.nextAtMicros(gathers) == Double.NEGATIVE_INFINITY) {
+        return Pace.GOING;
+      }
+      asleep = true;
+      return nextAt() == Double.POSITIVE_INFINITY ? Pace.IDLE : Pace.GOING;
+    }
+    long endedBefore = ended;
+    int receives = settle();
+    observer.afterStep(group, before);
+    boolean moved =
+        arrived + transferred > 0
+            || group.launched()
+            || ended > endedBefore
+            || group.admission().admitted() > 0
+            || receives > 0;
+    if (group.launched()) {
+      now = forwardEnd;
+    } else if (!moved) {
+      double next = Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt());
+      if (next != Double.POSITIVE_INFINITY) {
+        asleep = group.pauseMicros() == 0;
+        now = asleep ? now : Math.max(now, next);
+        moved = true;
+      }
+    }
+    if (group.pauseMicros() > 0) {
+      now += group.pauseMicros();
+    }
+    still = moved ? 0 : still + 1;
+    return still < STILL ? Pace.GOING : Pace.STALLED;
+  }
+
+  /**
+   * When the next iteration begins, virtual µs; positive infinity if the fleet waits for an arrival
+   * that nobody knows.
+   */
+  double nextAt() {
+    return asleep
+        ? Math.max(now, Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt()))
+        : now;
+  }
+
+  /** Virtual time of the end of the last iteration, µs. */
+  double now() {
+    return now;
   }
 
   /** A request that is due at a gather to come isn't due at a time. */
@@ -145,6 +199,7 @@ public final class FleetRun implements LockstepGroup.Device {
       times.arrived((int) request.tag(), Math.min(now, arrivedAt(request)));
       if (group.offer(request) instanceof Outcome.Refused refused) {
         totals.refuse(request, refused);
+        observer.refused(request, now);
         ended++;
       }
     }
@@ -169,30 +224,29 @@ public final class FleetRun implements LockstepGroup.Device {
     return delivered;
   }
 
-  private int receives() {
-    int n = 0;
-    for (int rank = 0; rank < config.ranks(); rank++) {
-      n += group.engine(rank).receives();
-    }
-    return n;
-  }
-
-  private void settle() {
+  /** Starts transfers and writes down who ended; the number of transfers started. */
+  private int settle() {
+    int receives = 0;
     for (int rank = 0; rank < config.ranks(); rank++) {
       RankEngine engine = group.engine(rank);
-      for (int i = 0; i < engine.receives(); i++) {
+      int started = engine.receives();
+      for (int i = 0; i < started; i++) {
         int row = engine.receiveRow(i);
-        transfers.add(now + transferMicros, rank, row, engine.table().id(row));
+        double at = now + transfer.micros(engine.table().promptTokens(row));
+        transfers.add(at, rank, row, engine.table().id(row));
       }
+      receives += started;
       int n = engine.ended();
       for (int i = 0; i < n; i++) {
         int tag = (int) engine.endedTag(i);
         times.ended(tag, dueEnds[rank], engine.endedTokens(i));
         totals.end(engine.endedKind(i));
+        observer.ended(tag, engine.endedKind(i), dueEnds[rank]);
       }
       ended += n;
       totals.add(engine);
     }
+    return receives;
   }
 
   // ------------------------------------------------------------------------------ the device
@@ -228,6 +282,11 @@ public final class FleetRun implements LockstepGroup.Device {
     }
   }
 
+  /** What came of it so far; who waits for what, if not all is done. */
+  RunResult result(RunResult.Ending ending) {
+    return result(ending, ending == RunResult.Ending.DONE ? "" : StallReport.describe(group));
+  }
+
   private RunResult result(RunResult.Ending ending, String detail) {
     long resident = 0;
     long generating = 0;
@@ -242,7 +301,8 @@ public final class FleetRun implements LockstepGroup.Device {
       }
       resident += live;
       generating +=
-          (long) engine.count(RequestState.GENERATION) + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
+          (long) engine.count(RequestState.GENERATION)
+              + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
       init += engine.count(RequestState.GENERATION_INIT);
       held += Math.max(0, engine.seatsUsed() - live) + Math.max(0, engine.leasesUsed() - live);
       hashes[rank] = engine.decisionHash();
@@ -266,5 +326,10 @@ public final class FleetRun implements LockstepGroup.Device {
         group.admission().gateOpen(),
         Arrays.hashCode(hashes),
         times);
+  }
+
+  @Override
+  public void close() {
+    group.close();
   }
 }

@@ -9,7 +9,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * How often each value came up. A value is a short vector of counts; its text is made once, when it first comes up.
+ * How often each value came up. A value is a short vector of counts; its text is made once, when it
+ * first comes up.
  */
 public final class Histogram {
   /** Writes a vector as text. */

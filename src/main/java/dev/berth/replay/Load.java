@@ -10,7 +10,8 @@ import java.util.List;
  *
  * @param groups kinds of requests, sent in this order
  * @param concurrency most requests in the system at once
- * @param waves how many become visible at the first gathers; from then on as many as concurrency allows
+ * @param waves how many become visible at the first gathers; from then on as many as concurrency
+ *     allows
  */
 public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
   /**
@@ -25,7 +26,12 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     public Group {
       if (count < 1 || inputTokens < 1 || outputTokens < 1) {
         throw new IllegalArgumentException(
-            "count, input and output tokens must be >= 1: " + count + ", " + inputTokens + ", " + outputTokens);
+            "count, input and output tokens must be >= 1: "
+                + count
+                + ", "
+                + inputTokens
+                + ", "
+                + outputTokens);
       }
     }
   }
@@ -86,7 +92,9 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     public Request next() {
       Group g = load.groups.get(group);
       Request request =
-          Request.of(sent, g.inputTokens, g.outputTokens).withScheduling(g.scheduling).withTag(sent);
+          Request.of(sent, g.inputTokens, g.outputTokens)
+              .withScheduling(g.scheduling)
+              .withTag(sent);
       sent++;
       sentOfGroup++;
       if (sentOfGroup == g.count) {
@@ -98,8 +106,11 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
 
     @Override
     public double nextAtMicros(long gather) {
-      // Waves are counted in gathers, so as long as one is to come the fleet has to go on gathering.
-      return gather < load.waves.size() && sent < total ? Double.NEGATIVE_INFINITY : Double.POSITIVE_INFINITY;
+      // Waves are counted in gathers, so as long as one is to come the fleet has to go on
+      // gathering.
+      return gather < load.waves.size() && sent < total
+          ? Double.NEGATIVE_INFINITY
+          : Double.POSITIVE_INFINITY;
     }
   }
 }

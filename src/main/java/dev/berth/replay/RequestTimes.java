@@ -19,6 +19,26 @@ public final class RequestTimes {
     Arrays.fill(ended, Double.NaN);
   }
 
+  /**
+   * Times of requests that went through two stages.
+   *
+   * @param before first tokens, and ends of requests that stay out of the second stage
+   * @param after ends in the second stage
+   * @param sent tags of the requests that went on
+   */
+  static RequestTimes chained(RequestTimes before, RequestTimes after, int[] sent) {
+    var times = new RequestTimes(before.arrived.length);
+    System.arraycopy(before.arrived, 0, times.arrived, 0, before.arrived.length);
+    System.arraycopy(before.first, 0, times.first, 0, before.first.length);
+    System.arraycopy(before.ended, 0, times.ended, 0, before.ended.length);
+    System.arraycopy(before.tokens, 0, times.tokens, 0, before.tokens.length);
+    for (int tag : sent) {
+      times.ended[tag] = after.ended[tag];
+      times.tokens[tag] = after.tokens[tag];
+    }
+    return times;
+  }
+
   void arrived(int tag, double at) {
     arrived[tag] = at;
   }
@@ -49,19 +69,31 @@ public final class RequestTimes {
     return ended[tag];
   }
 
-  /** Time to first token of all requests that got one, µs, ascending. */
-  public double[] timeToFirstToken() {
-    return sorted((tag) -> first[tag] - arrived[tag]);
+  /** Output tokens of all requests that ended. */
+  public long outputTokens() {
+    long sum = 0;
+    for (int tag = 0; tag < tokens.length; tag++) {
+      sum += Double.isNaN(ended[tag]) ? 0 : tokens[tag];
+    }
+    return sum;
   }
 
-  /** Time per output token after the first, of all requests with two tokens or more, µs, ascending. */
+  /** Time to first token of all requests that got one, µs, ascending. */
+  public double[] timeToFirstToken() {
+    return sorted(tag -> first[tag] - arrived[tag]);
+  }
+
+  /**
+   * Time per output token after the first, of all requests with two tokens or more, µs, ascending.
+   */
   public double[] timePerOutputToken() {
-    return sorted((tag) -> tokens[tag] > 1 ? (ended[tag] - first[tag]) / (tokens[tag] - 1) : Double.NaN);
+    return sorted(
+        tag -> tokens[tag] > 1 ? (ended[tag] - first[tag]) / (tokens[tag] - 1) : Double.NaN);
   }
 
   /** Time from arrival to end, µs, ascending. */
   public double[] endToEnd() {
-    return sorted((tag) -> ended[tag] - arrived[tag]);
+    return sorted(tag -> ended[tag] - arrived[tag]);
   }
 
   private double[] sorted(java.util.function.IntToDoubleFunction value) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.replay;
 
+import dev.berth.engine.EndKind;
 import dev.berth.engine.LockstepGroup;
+import dev.berth.request.Request;
 
 /** Looks at a fleet around every iteration. */
 public interface RunObserver {
@@ -13,4 +15,12 @@ public interface RunObserver {
 
   /** After the settle. */
   default void afterStep(LockstepGroup group, double startedAtMicros) {}
+
+  /**
+   * A request ended, at a virtual time in µs that is never before that of the one reported last.
+   */
+  default void ended(int tag, EndKind kind, double atMicros) {}
+
+  /** A request was refused as soon as the fleet looked at it. */
+  default void refused(Request request, double atMicros) {}
 }

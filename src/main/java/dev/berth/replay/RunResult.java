@@ -52,7 +52,9 @@ public record RunResult(
     /** Something lives or waits, and nothing can happen any more. */
     STALLED,
     /** Ranks or stages made different decisions. */
-    DIVERGED
+    DIVERGED,
+    /** Somebody asked for it. */
+    INTERRUPTED
   }
 
   /** Requests done. */

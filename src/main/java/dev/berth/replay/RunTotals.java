@@ -7,9 +7,10 @@ import dev.berth.engine.RankEngine;
 import dev.berth.request.Request;
 import dev.berth.request.WaitReason;
 import java.util.ArrayList;
-import java.util.EnumMap;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 /** What a run adds up over ranks and iterations. */
 public final class RunTotals {
@@ -18,7 +19,7 @@ public final class RunTotals {
 
   private final long[] ends = new long[EndKind.values().length];
   private final long[] deferrals = new long[REASONS.length];
-  private final Map<WaitReason, Long> refused = new EnumMap<>(WaitReason.class);
+  private final Map<String, Long> refused = new TreeMap<>();
   private final List<String> refusals = new ArrayList<>();
   private long rankRecords;
   private long scheduled;
@@ -29,7 +30,8 @@ public final class RunTotals {
   RunTotals() {}
 
   void refuse(Request request, Outcome.Refused outcome) {
-    refused.merge(outcome.reason(), 1L, Long::sum);
+    String reason = outcome.reason().name().toLowerCase(java.util.Locale.ROOT);
+    refused.merge(reason, 1L, Long::sum);
     if (refusals.size() < NAMED) {
       refusals.add(
           "request %d (prompt %d, output %d) can never run: %s needed %d, there are %d"
@@ -37,10 +39,27 @@ public final class RunTotals {
                   request.id(),
                   request.promptTokens(),
                   request.maxNewTokens(),
-                  outcome.reason().name().toLowerCase(java.util.Locale.ROOT),
+                  reason,
                   outcome.required(),
                   outcome.available()));
     }
+  }
+
+  /** Adds what another run added up. */
+  void merge(RunTotals other) {
+    for (int i = 0; i < ends.length; i++) {
+      ends[i] += other.ends[i];
+    }
+    for (int i = 0; i < deferrals.length; i++) {
+      deferrals[i] += other.deferrals[i];
+    }
+    other.refused.forEach((reason, count) -> refused.merge(reason, count, Long::sum));
+    other.refusals.stream().limit(NAMED - refusals.size()).forEach(refusals::add);
+    rankRecords += other.rankRecords;
+    scheduled += other.scheduled;
+    launchedReal += other.launchedReal;
+    tokens += other.tokens;
+    partialContexts += other.partialContexts;
   }
 
   void end(EndKind kind) {
@@ -73,9 +92,9 @@ public final class RunTotals {
     return refused.values().stream().mapToLong(Long::longValue).sum();
   }
 
-  /** The same by reason. */
-  public Map<WaitReason, Long> refusedByReason() {
-    return Map.copyOf(refused);
+  /** The same by reason, in the order of their names. */
+  public Map<String, Long> refusedByReason() {
+    return Collections.unmodifiableMap(refused);
   }
 
   /** The first few of them, named. */

@@ -5,6 +5,7 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.plan.Classifier;
 import dev.berth.plan.ConfigClass;
+import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -43,14 +44,43 @@ public record Scenario(
     comparisons = List.copyOf(comparisons);
   }
 
+  /**
+   * The same with some arms only; what is said about others goes with them.
+   *
+   * @throws BerthException CONFIGURATION naming the arms there are if one of the names is none
+   */
+  public Scenario withArms(Collection<String> names) {
+    List<String> known = arms.stream().map(Arm::name).toList();
+    for (String name : names) {
+      if (!known.contains(name)) {
+        throw new BerthException(
+            Code.CONFIGURATION,
+            "%s: there is no arm '%s'; its arms: %s"
+                .formatted(this.name, name, String.join(", ", known)));
+      }
+    }
+    return new Scenario(
+        name,
+        title,
+        source,
+        notes,
+        load,
+        cost,
+        transferMicros,
+        arms.stream().filter(arm -> names.contains(arm.name())).toList(),
+        comparisons.stream()
+            .filter(c -> names.contains(c.base()) && names.contains(c.other()))
+            .toList(),
+        expectedClass.filter(expected -> names.contains(expected.arm())));
+  }
+
   /** What the published predicate says of an arm under this load. */
   public ConfigClass classOf(String arm) {
     Arm found =
         arms.stream()
             .filter(a -> a.name().equals(arm))
             .findFirst()
-            .orElseThrow(
-                () -> new BerthException(Code.CONFIGURATION, "there is no arm " + arm));
+            .orElseThrow(() -> new BerthException(Code.CONFIGURATION, "there is no arm " + arm));
     return Classifier.classify(
         found.engine().plan().shape(),
         OptionalInt.of(load.concurrency()),

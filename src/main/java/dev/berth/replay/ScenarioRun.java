@@ -10,7 +10,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
-import java.util.function.LongConsumer;
 
 /** Runs the arms of a scenario and judges them. */
 public final class ScenarioRun {
@@ -40,23 +39,30 @@ public final class ScenarioRun {
   /**
    * Runs all arms.
    *
-   * @param progress told the number of ended requests now and then
-   * @throws BerthException CONFIGURATION if arms that are declared different are not, or if the start-up validator
-   *     refuses an arm that doesn't override it
+   * @param progress told about every arm as it goes; an interrupted arm is the last one
+   * @throws BerthException CONFIGURATION if arms that are declared different are not, or if the
+   *     start-up validator refuses an arm that doesn't override it
    */
-  public static Result run(Scenario scenario, LongConsumer progress) {
+  public static Result run(Scenario scenario, Progress progress) {
     requireDifferentArms(scenario);
     Map<String, ArmResult> results = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
+      progress.begin(arm.name(), scenario.load().requests());
       results.put(arm.name(), run(scenario, arm, progress));
+      if (progress.interrupted()) {
+        break;
+      }
     }
     var verdicts = new ArrayList<Comparison.Verdict>();
     for (Arm arm : scenario.arms()) {
       arm.sameAs()
-          .ifPresent(
-              base -> verdicts.add(judge(new Comparison.SameDecisions(base, arm.name()), results)));
+          .map(base -> new Comparison.SameDecisions(base, arm.name()))
+          .filter(comparison -> ran(comparison, results))
+          .ifPresent(comparison -> verdicts.add(judge(comparison, results)));
     }
-    scenario.comparisons().forEach(c -> verdicts.add(judge(c, results)));
+    scenario.comparisons().stream()
+        .filter(comparison -> ran(comparison, results))
+        .forEach(comparison -> verdicts.add(judge(comparison, results)));
     var problems = new ArrayList<String>();
     for (ArmResult result : results.values()) {
       requireCollected(result, problems);
@@ -65,7 +71,11 @@ public final class ScenarioRun {
     return new Result(scenario, List.copyOf(results.values()), List.copyOf(verdicts), problems);
   }
 
-  private static ArmResult run(Scenario scenario, Arm arm, LongConsumer progress) {
+  private static boolean ran(Comparison comparison, Map<String, ArmResult> results) {
+    return results.containsKey(comparison.base()) && results.containsKey(comparison.other());
+  }
+
+  private static ArmResult run(Scenario scenario, Arm arm, Progress progress) {
     StartupValidator.Verdict verdict =
         StartupValidator.check(arm.engine().plan(), arm.engine().pools());
     if (!arm.validatorOverridden()) {
@@ -83,7 +93,10 @@ public final class ScenarioRun {
     return ArmResult.of(arm, run, recorder, verdict);
   }
 
-  /** A null result must not be vacuous: arms that are declared different must be different when they run. */
+  /**
+   * A null result must not be vacuous: arms that are declared different must be different when they
+   * run.
+   */
   private static void requireDifferentArms(Scenario scenario) {
     Map<Object, String> seen = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
@@ -121,12 +134,15 @@ public final class ScenarioRun {
     for (Check declared : result.arm().mustFail().keySet()) {
       if (declared.invariant() && !mayBreak(result, declared)) {
         problems.add(
-            "arm %s declares that the invariant %s fails".formatted(result.arm().name(), declared.id()));
+            "arm %s declares that the invariant %s fails"
+                .formatted(result.arm().name(), declared.id()));
       }
     }
   }
 
-  /** A run that was stopped on purpose leaves work undone; a router without its cap passes the cap. */
+  /**
+   * A run that was stopped on purpose leaves work undone; a router without its cap passes the cap.
+   */
   private static boolean mayBreak(ArmResult result, Check invariant) {
     return switch (invariant) {
       case ACCOUNTED -> result.run().ending() != RunResult.Ending.DONE;
@@ -141,8 +157,7 @@ public final class ScenarioRun {
     ArmResult other = arm(results, comparison.other());
     return switch (comparison) {
       case Comparison.Throughput t -> {
-        double percent =
-            (other.run().tokensPerSecond() / base.run().tokensPerSecond() - 1) * 100;
+        double percent = (other.run().tokensPerSecond() / base.run().tokensPerSecond() - 1) * 100;
         yield new Comparison.Verdict(
             t,
             Math.abs(percent - t.percent()) <= t.within(),
@@ -173,8 +188,7 @@ public final class ScenarioRun {
         met,
         OptionalDouble.empty(),
         "%s and %s %s %s"
-            .formatted(
-                comparison.base(), comparison.other(), met ? "have" : "don't have", what));
+            .formatted(comparison.base(), comparison.other(), met ? "have" : "don't have", what));
   }
 
   private static ArmResult arm(Map<String, ArmResult> results, String name) {

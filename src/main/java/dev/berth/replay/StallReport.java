@@ -33,7 +33,8 @@ final class StallReport {
       RankEngine engine = group.engine(rank);
       var waits = new StringJoiner(", ");
       int generating =
-          engine.count(RequestState.GENERATION) + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
+          engine.count(RequestState.GENERATION)
+              + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
       if (!admission.gateOpen() && generating < batch) {
         waits.add("%d generating, %d short of %d".formatted(generating, batch - generating, batch));
       }
@@ -41,10 +42,11 @@ final class StallReport {
         waits.add("%d in GENERATION_INIT".formatted(engine.count(RequestState.GENERATION_INIT)));
       }
       for (WaitReason reason : WaitReason.values()) {
-        if (reason != WaitReason.NONE && engine.deferred(reason) > 0) {
+        if (reason != WaitReason.NONE && reason != WaitReason.GATE && engine.deferred(reason) > 0) {
           waits.add(
               "%d wait for %s"
-                  .formatted(engine.deferred(reason), reason.name().toLowerCase(java.util.Locale.ROOT)));
+                  .formatted(
+                      engine.deferred(reason), reason.name().toLowerCase(java.util.Locale.ROOT)));
         }
       }
       if (waits.length() > 0) {

@@ -2,8 +2,8 @@
 package dev.berth.request;
 
 /**
- * How many requests each attention-DP rank holds, as gathered. The admission view: retiring requests are not in it where they
- * are excluded (spec 01 §2.1).
+ * How many requests each attention-DP rank holds, as gathered. The admission view: retiring
+ * requests are not in it where they are excluded (spec 01 §2.1).
  */
 public interface RankOccupancy {
   /** Number of ranks, 1 or more. */

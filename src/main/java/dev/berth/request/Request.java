@@ -7,11 +7,13 @@ import dev.berth.BerthException;
  * One request as it enters the waiting queue. Immutable.
  *
  * @param id unique among live requests, any value
- * @param promptTokens length of the prompt in tokens, 0 or more (a request that is to run needs at least 1)
+ * @param promptTokens length of the prompt in tokens, 0 or more (a request that is to run needs at
+ *     least 1)
  * @param maxNewTokens output limit in tokens, 1 or more
  * @param priority larger is more urgent; {@link #DEFAULT_PRIORITY} unless set
  * @param scheduling placement wishes, {@link SchedulingParams#NONE} if there are none
- * @param children further sequences of the same prompt (n - 1), 0 or more; they cost admission budget (spec 01 §3.4)
+ * @param children further sequences of the same prompt (n - 1), 0 or more; they cost admission
+ *     budget (spec 01 §3.4)
  * @param tag the caller's own number, returned with the result
  */
 public record Request(
@@ -39,18 +41,18 @@ public record Request(
     }
     if (children < 0 || children > MAX_CHILDREN) {
       throw new BerthException(
-          BerthException.Code.ARGUMENT, 
+          BerthException.Code.ARGUMENT,
           "children must be from 0 to " + MAX_CHILDREN + ", got " + children);
     }
     if (Double.isNaN(priority)) {
-      throw new BerthException(
-          BerthException.Code.ARGUMENT, "priority must be a number");
+      throw new BerthException(BerthException.Code.ARGUMENT, "priority must be a number");
     }
   }
 
   /** A request with default priority and no placement wishes. */
   public static Request of(long id, int promptTokens, int maxNewTokens) {
-    return new Request(id, promptTokens, maxNewTokens, DEFAULT_PRIORITY, SchedulingParams.NONE, 0, 0);
+    return new Request(
+        id, promptTokens, maxNewTokens, DEFAULT_PRIORITY, SchedulingParams.NONE, 0, 0);
   }
 
   /** The same request with placement wishes. */

@@ -6,8 +6,9 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Requests to place in one iteration, in arrival order. Reusable: it grows to the largest batch seen and allocates nothing
- * after that. What routers read of every request stands in primitive columns. Not thread-safe.
+ * Requests to place in one iteration, in arrival order. Reusable: it grows to the largest batch
+ * seen and allocates nothing after that. What routers read of every request stands in primitive
+ * columns. Not thread-safe.
  */
 public final class RequestBatch {
   private static final int INITIAL_CAPACITY = 16;
@@ -66,12 +67,17 @@ public final class RequestBatch {
     return promptTokens[index];
   }
 
-  /** Target rank of the request at an index that is inside the batch, or {@link SchedulingParams#NO_RANK}. */
+  /**
+   * Target rank of the request at an index that is inside the batch, or {@link
+   * SchedulingParams#NO_RANK}.
+   */
   public int targetRank(int index) {
     return targetRanks[index];
   }
 
-  /** Whether the request at an index that is inside the batch accepts another rank than its target. */
+  /**
+   * Whether the request at an index that is inside the batch accepts another rank than its target.
+   */
   public Relax relax(int index) {
     return get(index).scheduling().relax();
   }
@@ -81,7 +87,9 @@ public final class RequestBatch {
     return targeted;
   }
 
-  /** The highest target rank that any request names, {@link SchedulingParams#NO_RANK} if none does. */
+  /**
+   * The highest target rank that any request names, {@link SchedulingParams#NO_RANK} if none does.
+   */
   public int highestTarget() {
     return highestTarget;
   }

@@ -2,8 +2,8 @@
 package dev.berth.request;
 
 /**
- * Where a request is in its life. The numeric order is a contract: "has reached X" is {@code value >= X}, and a range of
- * schedulable states is two numbers.
+ * Where a request is in its life. The numeric order is a contract: "has reached X" is {@code value
+ * >= X}, and a range of schedulable states is two numbers.
  *
  * <p>Source: spec 01 §1.
  */

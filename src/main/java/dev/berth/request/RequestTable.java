@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.request;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.ffi.berth_cold_row;
 import dev.berth.ffi.berth_row;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * Read view of a rank's live requests: one hot row of 64 bytes (all that scheduling reads) and one cold row of 64 bytes
- * each, in memory that the native core owns. Row numbers are stable from admission to teardown.
+ * Read view of a rank's live requests: one hot row of 64 bytes (all that scheduling reads) and one
+ * cold row of 64 bytes each, in memory that the native core owns. Row numbers are stable from
+ * admission to teardown.
  */
 public final class RequestTable {
   private final MemorySegment rows;
@@ -33,11 +36,18 @@ public final class RequestTable {
   }
 
   private MemorySegment row(int index) {
-    return berth_row.asSlice(rows, Objects.checkIndex(index, count));
+    return berth_row.asSlice(open(rows), Objects.checkIndex(index, count));
   }
 
   private MemorySegment cold(int index) {
-    return berth_cold_row.asSlice(cold, Objects.checkIndex(index, count));
+    return berth_cold_row.asSlice(open(cold), Objects.checkIndex(index, count));
+  }
+
+  private static MemorySegment open(MemorySegment memory) {
+    if (!memory.scope().isAlive()) {
+      throw new BerthException(Code.CLOSED, "the engine of this table was closed");
+    }
+    return memory;
   }
 
   /** Request id of a row. */

@@ -13,7 +13,7 @@ public record SchedulingParams(int targetRank, Relax relax) {
   public SchedulingParams {
     if (targetRank < -1) {
       throw new BerthException(
-          BerthException.Code.ARGUMENT, 
+          BerthException.Code.ARGUMENT,
           "target rank must be >= 0, or -1 for none, got " + targetRank);
     }
   }
@@ -21,7 +21,10 @@ public record SchedulingParams(int targetRank, Relax relax) {
   /** No target rank. */
   public static final int NO_RANK = -1;
 
-  /** The request carries no scheduling parameters at all, which is not the same as parameters left unset. */
+  /**
+   * The request carries no scheduling parameters at all, which is not the same as parameters left
+   * unset.
+   */
   public static final SchedulingParams NONE = new SchedulingParams(NO_RANK, Relax.UNSET);
 
   /** True unless this is {@link #NONE} itself. */

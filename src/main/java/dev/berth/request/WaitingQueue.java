@@ -10,12 +10,13 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Requests that wait for admission. The policy shapes the order in which they are popped and nothing else: routers sort what they
- * get again. Source: spec 01 §3.4, §3.5.
+ * Requests that wait for admission. The policy shapes the order in which they are popped and
+ * nothing else: routers sort what they get again. Source: spec 01 §3.4, §3.5.
  *
- * <p>Every rank keeps an identical queue and pops it with identical arguments, so no result needs to be exchanged. Offering and
- * cancelling take constant time (logarithmic under {@link Policy#PRIORITY}); a pop looks at what it takes and at the blocked
- * requests before it. Nothing is allocated once the queue has grown to its largest size. Not thread-safe.
+ * <p>Every rank keeps an identical queue and pops it with identical arguments, so no result needs
+ * to be exchanged. Offering and cancelling take constant time (logarithmic under {@link
+ * Policy#PRIORITY}); a pop looks at what it takes and at the blocked requests before it. Nothing is
+ * allocated once the queue has grown to its largest size. Not thread-safe.
  */
 public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueuePriority {
   /** The order of service. */
@@ -56,7 +57,10 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   private final int ranks;
   private final WaitingQueueIndex entries = new WaitingQueueIndex();
 
-  /** The request of each entry; entries that are free hold none and are chained in {@link #nextFree}. */
+  /**
+   * The request of each entry; entries that are free hold none and are chained in {@link
+   * #nextFree}.
+   */
   private @Nullable Request[] requests = new @Nullable Request[INITIAL_CAPACITY];
 
   private int[] nextFree = new int[INITIAL_CAPACITY];
@@ -144,11 +148,12 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   }
 
   /**
-   * Puts popped requests back at the front, before everything that waits (under {@link Policy#PRIORITY}: everything of the same
-   * priority), in the order of the batch. For requests that found no rank.
+   * Puts popped requests back at the front, before everything that waits (under {@link
+   * Policy#PRIORITY}: everything of the same priority), in the order of the batch. For requests
+   * that found no rank.
    *
-   * @throws BerthException {@code ALREADY} if one of them waits already or stands twice in the batch, {@code ARGUMENT} if a target
-   *     rank doesn't exist; the queue is unchanged then
+   * @throws BerthException {@code ALREADY} if one of them waits already or stands twice in the
+   *     batch, {@code ARGUMENT} if a target rank doesn't exist; the queue is unchanged then
    */
   public final void putBack(RequestBatch batch) {
     int size = batch.size();
@@ -169,18 +174,20 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   }
 
   /**
-   * Pops under attention DP. From the head on, a request is taken while its cost of 1 + children fits in what is left of the
-   * budget; the first that doesn't fit ends the pop, even if a cheaper one waits behind it. A request with a target rank and
-   * without {@link Relax#RELAXED} (so {@link Relax#UNSET} is strict here, unlike in the routers) is taken only if its rank, with the
-   * strict ones taken before it, holds fewer than {@code cap}; else it keeps its place, costs nothing, and the next is looked at.
+   * Pops under attention DP. From the head on, a request is taken while its cost of 1 + children
+   * fits in what is left of the budget; the first that doesn't fit ends the pop, even if a cheaper
+   * one waits behind it. A request with a target rank and without {@link Relax#RELAXED} (so {@link
+   * Relax#UNSET} is strict here, unlike in the routers) is taken only if its rank, with the strict
+   * ones taken before it, holds fewer than {@code cap}; else it keeps its place, costs nothing, and
+   * the next is looked at.
    *
    * @param budget admission budget (spec 01 §3.3); 0 or less takes nothing
    * @param occupancy active requests of each rank, read during the call only
    * @param cap K of spec 01 §3.1: most requests on one rank
    * @param into receives the requests taken, in the order of service, behind what it holds
    * @return their cost in admission budget
-   * @throws BerthException {@code STATE} if this queue is without attention DP, {@code ARGUMENT} if {@code occupancy} has another
-   *     number of ranks than the queue
+   * @throws BerthException {@code STATE} if this queue is without attention DP, {@code ARGUMENT} if
+   *     {@code occupancy} has another number of ranks than the queue
    */
   public final int pop(int budget, RankOccupancy occupancy, int cap, RequestBatch into) {
     if (ranks == NO_RANKS) {
@@ -196,7 +203,8 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   }
 
   /**
-   * Pops without attention DP: as {@link #pop(int, RankOccupancy, int, RequestBatch)}, but no request is tested against a rank.
+   * Pops without attention DP: as {@link #pop(int, RankOccupancy, int, RequestBatch)}, but no
+   * request is tested against a rank.
    *
    * @param budget admission budget; 0 or less takes nothing
    * @param into receives the requests taken, in the order of service, behind what it holds
@@ -228,7 +236,10 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   /** Takes an entry out. */
   abstract void unlink(int entry);
 
-  /** Begins a scan in the order of service and gives its first entry, {@link #NONE} if there is none. */
+  /**
+   * Begins a scan in the order of service and gives its first entry, {@link #NONE} if there is
+   * none.
+   */
   abstract int scanFirst();
 
   /** Takes out the entry just scanned and gives the next. */
@@ -291,8 +302,13 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
     if (ranks != NO_RANKS && target >= ranks) {
       throw new BerthException(
           Code.ARGUMENT,
-          "request " + request.id() + " names the target rank " + target + ", but there are "
-              + ranks + " ranks");
+          "request "
+              + request.id()
+              + " names the target rank "
+              + target
+              + ", but there are "
+              + ranks
+              + " ranks");
     }
   }
 

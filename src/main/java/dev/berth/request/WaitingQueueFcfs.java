@@ -3,7 +3,10 @@ package dev.berth.request;
 
 import java.util.Arrays;
 
-/** First come, first served: a doubly linked list over entries, so that blocked requests keep their place by standing still. */
+/**
+ * First come, first served: a doubly linked list over entries, so that blocked requests keep their
+ * place by standing still.
+ */
 final class WaitingQueueFcfs extends WaitingQueue {
   private int[] next = new int[INITIAL_CAPACITY];
   private int[] previous = new int[INITIAL_CAPACITY];

@@ -4,8 +4,8 @@ package dev.berth.request;
 import java.util.Arrays;
 
 /**
- * Request id to entry, any id: open addressing with linear probes, at most half full; removal closes the gap, so nothing
- * accumulates.
+ * Request id to entry, any id: open addressing with linear probes, at most half full; removal
+ * closes the gap, so nothing accumulates.
  */
 final class WaitingQueueIndex {
   private long[] ids = new long[2 * WaitingQueue.INITIAL_CAPACITY];
@@ -62,7 +62,9 @@ final class WaitingQueueIndex {
     return slot;
   }
 
-  /** Multiplication by the golden ratio and the high bits: spreads sequential ids and strides alike. */
+  /**
+   * Multiplication by the golden ratio and the high bits: spreads sequential ids and strides alike.
+   */
   private int home(long id) {
     long mixed = (id ^ id >>> 32) * 0x9E3779B97F4A7C15L;
     return (int) (mixed >>> Long.numberOfLeadingZeros(ids.length) + 1);

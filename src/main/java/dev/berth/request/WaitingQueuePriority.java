@@ -4,9 +4,10 @@ package dev.berth.request;
 import java.util.Arrays;
 
 /**
- * Larger priority first: a binary heap over entries with the key (priority descending, turn ascending). Arrivals take turns 0, 1,
- * 2…; requests put back take turns below everything that waits. A blocked request leaves the heap for the rest of a pop and
- * returns with the turn it had, which is its old place. The key is a total order.
+ * Larger priority first: a binary heap over entries with the key (priority descending, turn
+ * ascending). Arrivals take turns 0, 1, 2…; requests put back take turns below everything that
+ * waits. A blocked request leaves the heap for the rest of a pop and returns with the turn it had,
+ * which is its old place. The key is a total order.
  */
 final class WaitingQueuePriority extends WaitingQueue {
   private double[] priority = new double[INITIAL_CAPACITY];

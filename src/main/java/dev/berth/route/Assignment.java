@@ -6,8 +6,9 @@ import dev.berth.BerthException.Code;
 import java.util.Arrays;
 
 /**
- * What a router decided: for each rank the ordered list of indexes into the batch, held as compressed rows. Reusable: it grows
- * to the largest call and allocates nothing after that. Not thread-safe.
+ * What a router decided: for each rank the ordered list of indexes into the batch, held as
+ * compressed rows. Reusable: it grows to the largest call and allocates nothing after that. Not
+ * thread-safe.
  *
  * <p>Every index of the batch stands in exactly one place: on one rank, or among the unassigned.
  */
@@ -17,8 +18,8 @@ public final class Assignment {
     /** Every request has a rank. */
     PLACED,
     /**
-     * The caller handed over more requests than the ranks have room for (budget of spec 01 §3.3); {@link #unassignedSize()} of
-     * them have no rank and belong back in the waiting queue.
+     * The caller handed over more requests than the ranks have room for (budget of spec 01 §3.3);
+     * {@link #unassignedSize()} of them have no rank and belong back in the waiting queue.
      */
     EXHAUSTED
   }
@@ -59,7 +60,8 @@ public final class Assignment {
   }
 
   /**
-   * Batch index of a rank's request: explicitly placed ones first, then balanced ones in the order of their placement.
+   * Batch index of a rank's request: explicitly placed ones first, then balanced ones in the order
+   * of their placement.
    *
    * @param rank 0 .. {@code ranks() - 1}
    * @param position 0 .. {@code size(rank) - 1}
@@ -117,7 +119,8 @@ public final class Assignment {
   }
 
   /**
-   * Turns the record of placements into rows, a stable counting sort by rank, and collects what was never placed.
+   * Turns the record of placements into rows, a stable counting sort by rank, and collects what was
+   * never placed.
    *
    * @param expected E
    */

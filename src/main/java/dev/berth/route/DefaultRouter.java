@@ -8,11 +8,13 @@ import dev.berth.request.RequestBatch;
 import dev.berth.request.SchedulingParams;
 
 /**
- * Balances prompt tokens: the longest request first, each to the rank with the least load that is still below the target E.
+ * Balances prompt tokens: the longest request first, each to the rank with the least load that is
+ * still below the target E.
  *
- * <p>Explicit ranks are served first, strict wishes before relaxed ones, and bounded by K alone; a full target sends its request,
- * strict or not, to the balanced remainder (the strict test is the waiting queue's, spec 01 §3.4). Tokens of explicitly placed
- * requests don't enter the load. Source: spec 01 §4.1, §4.2.
+ * <p>Explicit ranks are served first, strict wishes before relaxed ones, and bounded by K alone; a
+ * full target sends its request, strict or not, to the balanced remainder (the strict test is the
+ * waiting queue's, spec 01 §3.4). Tokens of explicitly placed requests don't enter the load.
+ * Source: spec 01 §4.1, §4.2.
  */
 public final class DefaultRouter implements AdpRouter {
   /** {@link #name()} of this policy. */
@@ -59,7 +61,10 @@ public final class DefaultRouter implements AdpRouter {
     out.finish(expected);
   }
 
-  /** Serves explicit ranks in order of (relax, arrival); everything else goes to the remainder in that order. */
+  /**
+   * Serves explicit ranks in order of (relax, arrival); everything else goes to the remainder in
+   * that order.
+   */
   private void placeExplicit(RequestBatch batch, int cap, Assignment out) {
     int size = batch.size();
     if (batch.targeted() == 0) {
@@ -80,7 +85,9 @@ public final class DefaultRouter implements AdpRouter {
     }
   }
 
-  /** The ordering key "relax" is false only for a target rank with an explicit "no" (spec 01 §4.1). */
+  /**
+   * The ordering key "relax" is false only for a target rank with an explicit "no" (spec 01 §4.1).
+   */
   private static boolean isStrict(RequestBatch batch, int item) {
     return batch.targetRank(item) != SchedulingParams.NO_RANK && batch.relax(item) == Relax.STRICT;
   }
@@ -127,8 +134,13 @@ public final class DefaultRouter implements AdpRouter {
         if (batch.targetRank(item) >= loads.ranks()) {
           throw new BerthException(
               Code.ARGUMENT,
-              "request " + batch.get(item).id() + " names the target rank "
-                  + batch.targetRank(item) + ", but there are " + loads.ranks() + " ranks");
+              "request "
+                  + batch.get(item).id()
+                  + " names the target rank "
+                  + batch.targetRank(item)
+                  + ", but there are "
+                  + loads.ranks()
+                  + " ranks");
         }
       }
     }

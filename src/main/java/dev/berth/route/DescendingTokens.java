@@ -5,8 +5,8 @@ import dev.berth.request.RequestBatch;
 import java.util.Arrays;
 
 /**
- * Batch indexes sorted by prompt tokens, longest first, ties in the order in which they were added: a radix sort from the low
- * digit up, over as many digits as the longest prompt has.
+ * Batch indexes sorted by prompt tokens, longest first, ties in the order in which they were added:
+ * a radix sort from the low digit up, over as many digits as the longest prompt has.
  */
 final class DescendingTokens {
   private static final int DIGIT_BITS = 8;

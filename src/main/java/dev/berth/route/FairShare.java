@@ -4,13 +4,16 @@ package dev.berth.route;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 
-/** The per-rank target that the balancing part of every router fills up to. Source: spec 01 §4.1. */
+/**
+ * The per-rank target that the balancing part of every router fills up to. Source: spec 01 §4.1.
+ */
 public final class FairShare {
   private FairShare() {}
 
   /**
-   * {@code E = min(max(ceil(m * F), max n), K)} with {@code F = ceil((sum n + remaining) / ranks)}. K is applied last, so E can be
-   * below the count of an overloaded rank. Without the cap E saturates at {@link Integer#MAX_VALUE}.
+   * {@code E = min(max(ceil(m * F), max n), K)} with {@code F = ceil((sum n + remaining) / ranks)}.
+   * K is applied last, so E can be below the count of an overloaded rank. Without the cap E
+   * saturates at {@link Integer#MAX_VALUE}.
    *
    * @param routable sum of n over all ranks after explicit placement, 0 or more
    * @param highest largest n after explicit placement, 0 or more

@@ -2,8 +2,8 @@
 package dev.berth.route;
 
 /**
- * Ranks below the target in a binary min-heap with the key (tokens, requests, rank). The key is a total order, so what comes
- * out doesn't depend on how the heap was built. Source: spec 01 §4.2.
+ * Ranks below the target in a binary min-heap with the key (tokens, requests, rank). The key is a
+ * total order, so what comes out doesn't depend on how the heap was built. Source: spec 01 §4.2.
  */
 final class LeastLoaded {
   private long[] tokens = new long[0];

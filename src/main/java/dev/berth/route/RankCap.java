@@ -5,6 +5,9 @@ package dev.berth.route;
 public enum RankCap {
   /** No rank is given a request past K. */
   HARD,
-  /** What-if for evidence only: neither the target E nor explicit ranks are limited by K, as before the cap existed. */
+  /**
+   * What-if for evidence only: neither the target E nor explicit ranks are limited by K, as before
+   * the cap existed.
+   */
   OFF
 }

@@ -16,8 +16,9 @@ import java.nio.ByteOrder;
 import java.util.List;
 
 /**
- * The gathered states of all ranks, in rank order, as routers read them. Reusable: it grows to the largest group seen and
- * allocates nothing after that. A refused read leaves no ranks at all. Not thread-safe.
+ * The gathered states of all ranks, in rank order, as routers read them. Reusable: it grows to the
+ * largest group seen and allocates nothing after that. A refused read leaves no ranks at all. Not
+ * thread-safe.
  */
 public final class RankLoads implements RankOccupancy {
   private static final ValueLayout.OfLong WORD =
@@ -57,10 +58,11 @@ public final class RankLoads implements RankOccupancy {
    *
    * @param words rank r's payload is {@code words[r * stride .. r * stride + length - 1]}
    * @param stride distance between two payloads in words, at least {@code length}
-   * @param length words of each payload, 1 .. {@value RankState#WORDS}; the missing tail has the defaults
+   * @param length words of each payload, 1 .. {@value RankState#WORDS}; the missing tail has the
+   *     defaults
    * @param newRanks number of payloads, 1 or more
-   * @throws BerthException {@code ARGUMENT} if a payload is outside the array, isn't at the position of its rank, or holds a word
-   *     outside its range
+   * @throws BerthException {@code ARGUMENT} if a payload is outside the array, isn't at the
+   *     position of its rank, or holds a word outside its range
    */
   public void read(long[] words, int stride, int length, int newRanks) {
     requireShape(stride, length, newRanks, words.length);
@@ -81,13 +83,15 @@ public final class RankLoads implements RankOccupancy {
   /**
    * Reads gathered payloads from memory, little endian, any alignment.
    *
-   * @param frames borrowed for the call; rank r's payload begins at byte {@code offset + r * stride}
+   * @param frames borrowed for the call; rank r's payload begins at byte {@code offset + r *
+   *     stride}
    * @param offset byte offset of rank 0's payload
    * @param stride distance between two payloads in bytes, at least {@code 8 * length}
-   * @param length words of each payload, 1 .. {@value RankState#WORDS}; the missing tail has the defaults
+   * @param length words of each payload, 1 .. {@value RankState#WORDS}; the missing tail has the
+   *     defaults
    * @param newRanks number of payloads, 1 or more
-   * @throws BerthException {@code ARGUMENT} if a payload is outside the segment, isn't at the position of its rank, or holds a
-   *     word outside its range
+   * @throws BerthException {@code ARGUMENT} if a payload is outside the segment, isn't at the
+   *     position of its rank, or holds a word outside its range
    */
   public void read(MemorySegment frames, long offset, long stride, int length, int newRanks) {
     if (offset < 0 || offset > frames.byteSize()) {
@@ -144,7 +148,10 @@ public final class RankLoads implements RankOccupancy {
     return routable;
   }
 
-  /** Live requests of all ranks, retiring ones included: what tells whether waiting may block (spec 01 §3.2). */
+  /**
+   * Live requests of all ranks, retiring ones included: what tells whether waiting may block (spec
+   * 01 §3.2).
+   */
   public long live() {
     return routable + retiring;
   }

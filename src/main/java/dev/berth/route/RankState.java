@@ -7,14 +7,16 @@ import dev.berth.BerthException.Code;
 /**
  * What one rank tells the others before routing: {@value #WORDS} signed 64-bit words in wire order.
  *
- * <p>Short payloads are legal, the missing tail has the defaults. The payload carries no version: magic, version and length
- * belong to the frame around it. Source: spec 01 §2.
+ * <p>Short payloads are legal, the missing tail has the defaults. The payload carries no version:
+ * magic, version and length belong to the frame around it. Source: spec 01 §2.
  *
  * @param rank attention-DP rank, 0 or more
  * @param activeRequests routable active requests, 0 or more
  * @param activeTokens their token load, 0 .. {@link #MAX_TOKENS}
- * @param retiringRequests resident requests whose last forward was launched, 0 or more; 0 where they are charged as active
- * @param pendingNewRequests requests that rank 0 hasn't fetched yet, 0 or more; 0 on all other ranks
+ * @param retiringRequests resident requests whose last forward was launched, 0 or more; 0 where
+ *     they are charged as active
+ * @param pendingNewRequests requests that rank 0 hasn't fetched yet, 0 or more; 0 on all other
+ *     ranks
  * @param statistics iteration statistics that travel along; no decision reads them
  */
 public record RankState(
@@ -86,7 +88,8 @@ public record RankState(
   }
 
   /** The state of a rank that reports load and nothing else. */
-  public static RankState of(int rank, int activeRequests, long activeTokens, int retiringRequests) {
+  public static RankState of(
+      int rank, int activeRequests, long activeTokens, int retiringRequests) {
     return new RankState(
         rank, activeRequests, activeTokens, retiringRequests, 0, IterationStatistics.NONE);
   }
@@ -123,7 +126,8 @@ public record RankState(
    * Reads a payload of 1 .. {@value #WORDS} words.
    *
    * @param in the payload is {@code in[offset .. offset + length - 1]}
-   * @throws BerthException {@code ARGUMENT} if the payload is empty, too long, outside the array, or a word is outside its range
+   * @throws BerthException {@code ARGUMENT} if the payload is empty, too long, outside the array,
+   *     or a word is outside its range
    */
   public static RankState decode(long[] in, int offset, int length) {
     requireLength(length);
@@ -150,7 +154,9 @@ public record RankState(
             word(in, offset, length, STATISTICS + 8)));
   }
 
-  /** The value of a word that a payload of {@code length} words doesn't hold: 0, the iteration -1. */
+  /**
+   * The value of a word that a payload of {@code length} words doesn't hold: 0, the iteration -1.
+   */
   static long defaultWord(int index) {
     return index == STATISTICS + 1 ? -1 : 0;
   }

@@ -4,8 +4,9 @@ package dev.berth.route;
 import dev.berth.request.RequestState;
 
 /**
- * Adds up one rank's requests to the state that it reports: the single place where retiring requests are filtered. Only state
- * 14 is; failed, transferring and waiting requests, and dummies in the active list, all count. Reusable, not thread-safe.
+ * Adds up one rank's requests to the state that it reports: the single place where retiring
+ * requests are filtered. Only state 14 is; failed, transferring and waiting requests, and dummies
+ * in the active list, all count. Reusable, not thread-safe.
  *
  * <p>Source: spec 01 §2.1.
  */
@@ -46,8 +47,8 @@ public final class RankTally {
   }
 
   /**
-   * Counts a request that has left the active list and still sends its KV pages. A KV-aware router that accounts for requests in
-   * transfer charges them whatever their state.
+   * Counts a request that has left the active list and still sends its KV pages. A KV-aware router
+   * that accounts for requests in transfer charges them whatever their state.
    *
    * @param loadTokens its {@link TokenLoad#tokens}
    */

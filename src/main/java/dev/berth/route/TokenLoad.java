@@ -2,8 +2,8 @@
 package dev.berth.route;
 
 /**
- * What one resident request adds to its rank's token load. Only prompt tokens count: the load doesn't grow while a request
- * generates. Source: spec 01 §2.1.
+ * What one resident request adds to its rank's token load. Only prompt tokens count: the load
+ * doesn't grow while a request generates. Source: spec 01 §2.1.
  */
 public enum TokenLoad {
   /** The original prompt length: Default and Conversation routers. */
@@ -14,7 +14,8 @@ public enum TokenLoad {
   /**
    * Load of one request in tokens.
    *
-   * @param inputTokens original prompt length; under Helix context parallelism the total input length over all its ranks
+   * @param inputTokens original prompt length; under Helix context parallelism the total input
+   *     length over all its ranks
    * @param cachedTokens tokens whose KV pages were reused, 0 or more
    */
   public long tokens(int inputTokens, int cachedTokens) {

@@ -153,11 +153,10 @@ class ConfigNodeTest {
   void anUnreadKeyIsAnErrorThatNamesItsLineAndTheNearestKnownKey() {
     var root = parse("arms:\n- name: a\n  speling: 1\n- name: b\n");
     root.list("arms")
-        .forEach(
-            arm -> {
-              arm.requireString("name");
-              arm.optInt("spelling", 0, 0, 9);
-            });
+        .forEach(arm -> {
+          arm.requireString("name");
+          arm.optInt("spelling", 0, 0, 9);
+        });
     assertThat(failure(root::finish))
         .isEqualTo("x.yaml:3: arms[0].speling: unknown key; did you mean 'spelling'?");
   }
@@ -237,10 +236,8 @@ class ConfigNodeTest {
         .isInstanceOf(ConfigException.class)
         .hasMessageStartingWith("x.yaml:" + line + ": malformed YAML: ")
         .satisfies(e -> assertThat(e.getMessage()).doesNotContain("\n"))
-        .satisfies(
-            e ->
-                assertThat(((BerthException) e).code())
-                    .isEqualTo(BerthException.Code.CONFIGURATION));
+        .satisfies(e ->
+            assertThat(((BerthException) e).code()).isEqualTo(BerthException.Code.CONFIGURATION));
   }
 
   @Test

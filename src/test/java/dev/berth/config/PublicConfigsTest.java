@@ -160,11 +160,10 @@ class PublicConfigsTest {
   @Test
   void twelveConfigurationsHaveNoSlack() {
     assertThat(names())
-        .filteredOn(
-            name ->
-                shipped(name).engine() == Engine.TRTLLM
-                    && plan(name, AssumedOverlap.FILE).findings().stream()
-                        .anyMatch(finding -> finding.rule().equals("no-slack")))
+        .filteredOn(name ->
+            shipped(name).engine() == Engine.TRTLLM
+                && plan(name, AssumedOverlap.FILE).findings().stream()
+                    .anyMatch(finding -> finding.rule().equals("no-slack")))
         .hasSize(12);
   }
 

@@ -18,7 +18,10 @@ import java.util.Map;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Every golden line of a whole context-only overlap run, iteration by iteration, through native seats. */
+/**
+ * Every golden line of a whole context-only overlap run, iteration by iteration, through native
+ * seats.
+ */
 class OverlapTraceGoldenTest {
   static List<GoldenLines.Line> lines() {
     return GoldenLines.read("adp_overlap_ctx_only_trace.jsonl");
@@ -56,7 +59,8 @@ class OverlapTraceGoldenTest {
         for (int i = 0; i < arrivals; i++) {
           group.offer(Request.of(offered++, tokens, 1));
         }
-        List<Integer> retiringBefore = perRank(ranks, r -> group.engine(r).count(RequestState.RETIRING));
+        List<Integer> retiringBefore =
+            perRank(ranks, r -> group.engine(r).count(RequestState.RETIRING));
         assertThat(group.step(LockstepGroup.NO_DEVICE)).isTrue();
         var admission = group.admission();
         var row = new LinkedHashMap<String, Object>();
@@ -73,7 +77,13 @@ class OverlapTraceGoldenTest {
         row.put("resident_after_admit", perRank(ranks, r -> group.engine(r).resident()));
         actual.add(row);
         forwards += group.launched() ? 1 : 0;
-        peak = Math.max(peak, perRank(ranks, r -> group.engine(r).resident()).stream().mapToInt(i -> i).max().orElse(0));
+        peak =
+            Math.max(
+                peak,
+                perRank(ranks, r -> group.engine(r).resident()).stream()
+                    .mapToInt(i -> i)
+                    .max()
+                    .orElse(0));
       }
       assertThat(actual).isEqualTo(trace);
       assertThat(group.step(LockstepGroup.NO_DEVICE)).as("everything ended").isFalse();

@@ -127,11 +127,8 @@ class SeatPlanTest {
                 assertThat(refused.reasons())
                     .singleElement()
                     .satisfies(reason -> assertThat(reason.rule()).isEqualTo(rule))
-                    .satisfies(
-                        reason ->
-                            assertThat(reason.message())
-                                .contains("B x pp = 16")
-                                .contains("split")));
+                    .satisfies(reason ->
+                        assertThat(reason.message()).contains("B x pp = 16").contains("split")));
     assertThat(SeatPlan.of(shape, SeatPolicy.SPLIT)).isInstanceOf(Planned.class);
   }
 

@@ -22,8 +22,7 @@ class GoldenWaitingPopTest {
   @MethodSource("lines")
   void popsAsRecorded(Golden line) {
     Golden config = line.at("config");
-    var policy =
-        WaitingQueue.Policy.valueOf(config.text("policy").toUpperCase(Locale.ROOT));
+    var policy = WaitingQueue.Policy.valueOf(config.text("policy").toUpperCase(Locale.ROOT));
     int budget = config.integer("max_req_count");
     var batch = new RequestBatch();
     WaitingQueue queue;

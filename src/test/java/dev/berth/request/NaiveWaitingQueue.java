@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The waiting queue once more, as spec 01 §3.4 and §3.5 tell it, in one list: blocked requests are taken out and put back at the
- * front, on a private copy of the counts.
+ * The waiting queue once more, as spec 01 §3.4 and §3.5 tell it, in one list: blocked requests are
+ * taken out and put back at the front, on a private copy of the counts.
  */
 final class NaiveWaitingQueue {
   private final WaitingQueue.Policy policy;

@@ -99,9 +99,7 @@ class WaitingQueueProperties {
       int budget = random.nextInt(12) - 2;
       batch.clear();
       int cost =
-          ranks == 0
-              ? queue.pop(budget, batch)
-              : queue.pop(budget, Counts.of(active), cap, batch);
+          ranks == 0 ? queue.pop(budget, batch) : queue.pop(budget, Counts.of(active), cap, batch);
       List<Request> popped = naive.pop(budget, active, cap);
       assertThat(requests(batch)).as("operation %d: pop %d", operation, budget).isEqualTo(popped);
       assertThat(cost).isEqualTo(popped.stream().mapToInt(Request::admissionCost).sum());
@@ -185,8 +183,7 @@ class WaitingQueueProperties {
       requests.add(
           Request.of(id, 3, 1)
               .withScheduling(
-                  SchedulingParams.target(
-                      id % 2, id % 3 == 0 ? Relax.RELAXED : Relax.STRICT)));
+                  SchedulingParams.target(id % 2, id % 3 == 0 ? Relax.RELAXED : Relax.STRICT)));
     }
     Counts counts = Counts.of(100, 0);
     var batch = new RequestBatch();

@@ -139,8 +139,7 @@ class WaitingQueueTest {
   @Test
   void aBlockedRequestThatDoesNotFitStillEndsThePop() {
     WaitingQueue queue = queue("");
-    queue.offer(
-        withChildren(0, 5).withScheduling(SchedulingParams.target(0, Relax.STRICT)));
+    queue.offer(withChildren(0, 5).withScheduling(SchedulingParams.target(0, Relax.STRICT)));
     queue.offer(withChildren(1, 0));
 
     assertThat(queue.pop(3, Counts.of(3, 0), 3, batch)).isZero();
@@ -321,8 +320,7 @@ class WaitingQueueTest {
 
   private static void assertRefused(Code code, ThrowingCallable call, String what) {
     assertThatThrownBy(call)
-        .isInstanceOfSatisfying(
-            BerthException.class, e -> assertThat(e.code()).isEqualTo(code))
+        .isInstanceOfSatisfying(BerthException.class, e -> assertThat(e.code()).isEqualTo(code))
         .hasMessageContaining(what);
   }
 }

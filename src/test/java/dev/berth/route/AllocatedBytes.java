@@ -5,15 +5,18 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 
-/** Heap bytes that the current thread allocates. By method handle: the module itself doesn't read jdk.management. */
+/**
+ * Heap bytes that the current thread allocates. By method handle: the module itself doesn't read
+ * jdk.management.
+ */
 public final class AllocatedBytes {
   private static final MethodHandle COUNTER = counter();
 
   private AllocatedBytes() {}
 
   /**
-   * What a block allocates in every run, the measurement's own share taken off: the least of a few runs, since any of them may
-   * link a call site.
+   * What a block allocates in every run, the measurement's own share taken off: the least of a few
+   * runs, since any of them may link a call site.
    */
   public static long by(Runnable block) {
     return least(block) - least(() -> {});
@@ -49,8 +52,7 @@ public final class AllocatedBytes {
               .invoke(null);
       Class<?> type = Class.forName("com.sun.management.ThreadMXBean");
       return MethodHandles.publicLookup()
-          .findVirtual(
-              type, "getCurrentThreadAllocatedBytes", MethodType.methodType(long.class))
+          .findVirtual(type, "getCurrentThreadAllocatedBytes", MethodType.methodType(long.class))
           .bindTo(threads);
     } catch (ReflectiveOperationException e) {
       throw new AssertionError(e);

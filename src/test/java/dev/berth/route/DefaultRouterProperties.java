@@ -103,8 +103,7 @@ class DefaultRouterProperties {
   }
 
   private static Routed naive(Call call, RankCap cap) {
-    return NaiveDefaultRouter.route(
-        call.active(), call.tokens(), call.requests(), call.cap(), cap);
+    return NaiveDefaultRouter.route(call.active(), call.tokens(), call.requests(), call.cap(), cap);
   }
 
   private static void assertHolds(Call call, Routed routed) {
@@ -177,7 +176,10 @@ class DefaultRouterProperties {
   }
 
   private static void routeAll(
-      List<Call> calls, List<RankLoads> loads, AdpRouter router, RequestBatch batch,
+      List<Call> calls,
+      List<RankLoads> loads,
+      AdpRouter router,
+      RequestBatch batch,
       Assignment out) {
     for (int i = 0; i < loads.size(); i++) {
       Call call = calls.get(i);

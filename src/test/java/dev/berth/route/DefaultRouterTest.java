@@ -26,7 +26,10 @@ class DefaultRouterTest {
   static Stream<Arguments> explicitRanks() {
     return Stream.of(
         arguments(
-            "two strict to one rank", "strict 0, strict 0", ranks(ids(0, 1), ids(), ids(), ids()), 4),
+            "two strict to one rank",
+            "strict 0, strict 0",
+            ranks(ids(0, 1), ids(), ids(), ids()),
+            4),
         arguments(
             "strict to two ranks", "strict 1, strict 2", ranks(ids(), ids(0), ids(1), ids()), 4),
         arguments(
@@ -79,8 +82,7 @@ class DefaultRouterTest {
 
   @Test
   void parametersWithEverythingUnsetAreNoWishAtAll() {
-    Routed routed =
-        route(ACTIVE, TOKENS, 8, Wishes.requests(3, "params, params, params, params"));
+    Routed routed = route(ACTIVE, TOKENS, 8, Wishes.requests(3, "params, params, params, params"));
 
     assertThat(routed.ranks().stream().mapToInt(List::size).sum()).isEqualTo(4);
   }
@@ -95,8 +97,7 @@ class DefaultRouterTest {
 
   @Test
   void aTargetBelowTheCapBeatsBalance() {
-    Routed routed =
-        route(new int[] {0, 1}, new long[] {0, 0}, 2, Wishes.requests(3, "strict 1"));
+    Routed routed = route(new int[] {0, 1}, new long[] {0, 0}, 2, Wishes.requests(3, "strict 1"));
 
     assertThat(routed.ranks()).isEqualTo(ranks(ids(), ids(0)));
   }
@@ -105,7 +106,9 @@ class DefaultRouterTest {
   void tokensOfExplicitRequestsDoNotEnterTheLoad() {
     List<Request> requests =
         List.of(
-            Wishes.requests(1000, "strict 0").getFirst(), Request.of(1, 10, 1), Request.of(2, 9, 1));
+            Wishes.requests(1000, "strict 0").getFirst(),
+            Request.of(1, 10, 1),
+            Request.of(2, 9, 1));
 
     Routed routed = route(new int[] {0, 1}, new long[] {4, 5}, 8, requests);
 
@@ -139,26 +142,42 @@ class DefaultRouterTest {
     return Stream.of(
         arguments(
             "two ranks below the target",
-            new int[] {0, 1, 2, 1}, new long[] {5, 15, 25, 10}, 2, new int[] {3, 6, 2},
+            new int[] {0, 1, 2, 1},
+            new long[] {5, 15, 25, 10},
+            2,
+            new int[] {3, 6, 2},
             ranks(ids(1, 2), ids(), ids(), ids(0))),
         arguments(
             "the lightest rank is filled first",
-            new int[] {3, 1, 0, 2}, new long[] {30, 10, 5, 20}, 4, new int[] {3, 3, 3},
+            new int[] {3, 1, 0, 2},
+            new long[] {30, 10, 5, 20},
+            4,
+            new int[] {3, 3, 3},
             ranks(ids(), ids(2), ids(0, 1), ids())),
         arguments(
             "the longest request goes first",
-            new int[] {0, 0, 0, 0}, new long[] {5, 5, 5, 5}, 2, new int[] {1, 5, 3},
+            new int[] {0, 0, 0, 0},
+            new long[] {5, 5, 5, 5},
+            2,
+            new int[] {1, 5, 3},
             ranks(ids(1), ids(2), ids(0), ids())),
         arguments(
             "one place each",
-            new int[] {1, 1, 1, 1}, new long[] {5, 5, 5, 5}, 2, new int[] {3, 3, 3, 3},
+            new int[] {1, 1, 1, 1},
+            new long[] {5, 5, 5, 5},
+            2,
+            new int[] {3, 3, 3, 3},
             ranks(ids(0), ids(1), ids(2), ids(3))));
   }
 
   @ParameterizedTest(name = "{0}")
   @MethodSource("heaps")
   void theHeapAloneFillsByTokens(
-      String name, int[] active, long[] tokens, int target, int[] sizes,
+      String name,
+      int[] active,
+      long[] tokens,
+      int target,
+      int[] sizes,
       List<List<Long>> expected) {
     var batch = new RequestBatch();
     var order = new DescendingTokens();
@@ -253,8 +272,7 @@ class DefaultRouterTest {
   void aTargetRankThatDoesNotExistIsRefusedAndNamed() {
     assertThatThrownBy(() -> route(ACTIVE, TOKENS, 8, Wishes.requests(3, "none, strict 4")))
         .isInstanceOfSatisfying(
-            BerthException.class,
-            e -> assertThat(e.code()).isEqualTo(BerthException.Code.ARGUMENT))
+            BerthException.class, e -> assertThat(e.code()).isEqualTo(BerthException.Code.ARGUMENT))
         .hasMessageContaining("request 1")
         .hasMessageContaining("rank 4");
   }

@@ -21,7 +21,9 @@ import tools.jackson.jr.ob.JSON;
 /** One line of a golden file; see {@code golden/README-adp.md}. */
 public record Golden(Map<String, Object> fields) {
 
-  /** All lines of a file, which must be as many as the README says: no line is skipped in silence. */
+  /**
+   * All lines of a file, which must be as many as the README says: no line is skipped in silence.
+   */
   public static List<Golden> lines(String file, int count) {
     try (var in = Objects.requireNonNull(Golden.class.getResourceAsStream("/golden/" + file));
         var reader = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
@@ -80,7 +82,9 @@ public record Golden(Map<String, Object> fields) {
             integer("id"),
             integer("num_tokens"),
             1,
-            has("priority") ? ((Number) present("priority")).doubleValue() : Request.DEFAULT_PRIORITY,
+            has("priority")
+                ? ((Number) present("priority")).doubleValue()
+                : Request.DEFAULT_PRIORITY,
             SchedulingParams.NONE,
             has("children") ? longs("children").size() : 0,
             0);

@@ -34,8 +34,7 @@ class GoldenRankStateTest {
     }
     if (kvAware && config.flag("account_for_in_transfer")) {
       for (Golden request : line.list("requests_in_transfer")) {
-        tally.addInTransfer(
-            load.tokens(request.integer(length), request.integer("cached_tokens")));
+        tally.addInTransfer(load.tokens(request.integer(length), request.integer("cached_tokens")));
       }
     }
 

@@ -42,8 +42,7 @@ class GoldenRouterTest {
       return;
     }
     assertThat(routed.unassigned()).isEmpty();
-    assertThat(routed.expectedActive())
-        .isEqualTo(expected.integer("expected_num_active_requests"));
+    assertThat(routed.expectedActive()).isEqualTo(expected.integer("expected_num_active_requests"));
     Golden assignment = expected.at("assignment");
     assertThat(routed.ranks()).hasSameSizeAs(assignment.fields().keySet());
     for (int rank = 0; rank < states.size(); rank++) {

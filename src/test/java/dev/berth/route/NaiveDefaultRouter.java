@@ -20,7 +20,8 @@ final class NaiveDefaultRouter {
 
   private NaiveDefaultRouter() {}
 
-  static Routed route(int[] before, long[] tokens, List<Request> arrived, int cap, RankCap rankCap) {
+  static Routed route(
+      int[] before, long[] tokens, List<Request> arrived, int cap, RankCap rankCap) {
     long limit = rankCap == RankCap.HARD ? cap : Long.MAX_VALUE;
     int[] active = before.clone();
     List<List<Long>> ranks = new ArrayList<>();
@@ -67,8 +68,7 @@ final class NaiveDefaultRouter {
       ranks.get(least.rank()).add(request.id());
       if (least.requests() + 1 < expected) {
         heap.add(
-            new Load(
-                least.tokens() + request.promptTokens(), least.requests() + 1, least.rank()));
+            new Load(least.tokens() + request.promptTokens(), least.requests() + 1, least.rank()));
       }
     }
     List<Long> unassigned = arrived.stream().filter(left::contains).map(Request::id).toList();

@@ -24,7 +24,12 @@ class PopAndRouteTest {
   static Stream<Arguments> rows() {
     return Stream.of(
         row("seven on idle ranks", "0 0 0 0", none(7), "0 1|2 3|4 5|6", ""),
-        row("more than the budget, uneven", "1 2 3 0", none(13), "0 1|2||3 4 5", "6 7 8 9 10 11 12"),
+        row(
+            "more than the budget, uneven",
+            "1 2 3 0",
+            none(13),
+            "0 1|2||3 4 5",
+            "6 7 8 9 10 11 12"),
         row("one more than the budget", "0 0 0 0", none(13), "0 1 3|2 4 6|5 7 9|8 10 11", "12"),
         row("nothing waits", "3 3 3 0", "", "|||", ""),
         row("a strict one is passed over", "3 1 3 0", "strict 0, relaxed 0", "|1||", "0"),

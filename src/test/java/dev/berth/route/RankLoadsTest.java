@@ -19,8 +19,7 @@ class RankLoadsTest {
 
   @Test
   void routableAndLiveAreTwoTotals() {
-    RankLoads loads =
-        RankLoads.of(List.of(RankState.of(0, 3, 30, 1), RankState.of(1, 0, 0, 2)));
+    RankLoads loads = RankLoads.of(List.of(RankState.of(0, 3, 30, 1), RankState.of(1, 0, 0, 2)));
 
     assertThat(loads.routable()).isEqualTo(3);
     assertThat(loads.live()).isEqualTo(6);
@@ -126,8 +125,7 @@ class RankLoadsTest {
     assertRefused(() -> RankLoads.of(List.of()));
   }
 
-  private static void assertRefused(
-      org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
+  private static void assertRefused(org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
     assertThatThrownBy(call)
         .isInstanceOfSatisfying(
             BerthException.class,

@@ -29,8 +29,7 @@ class RankStateTest {
 
   @Test
   void aShortPayloadHasDefaultsForItsTail() {
-    assertThat(RankState.decode(new long[] {2, 3, 50}, 0, 3))
-        .isEqualTo(RankState.of(2, 3, 50, 0));
+    assertThat(RankState.decode(new long[] {2, 3, 50}, 0, 3)).isEqualTo(RankState.of(2, 3, 50, 0));
     assertThat(RankState.decode(new long[] {2}, 0, 1)).isEqualTo(RankState.of(2, 0, 0, 0));
   }
 
@@ -162,8 +161,7 @@ class RankStateTest {
       org.assertj.core.api.ThrowableAssert.ThrowingCallable call, String what) {
     assertThatThrownBy(call)
         .isInstanceOfSatisfying(
-            BerthException.class,
-            e -> assertThat(e.code()).isEqualTo(BerthException.Code.ARGUMENT))
+            BerthException.class, e -> assertThat(e.code()).isEqualTo(BerthException.Code.ARGUMENT))
         .hasMessageContaining(what);
   }
 }

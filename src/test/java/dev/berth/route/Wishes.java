@@ -7,7 +7,10 @@ import dev.berth.request.SchedulingParams;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Requests written as the tables write them: {@code "none, params, strict 0, relaxed 1, unset 2"}; ids in order from 0. */
+/**
+ * Requests written as the tables write them: {@code "none, params, strict 0, relaxed 1, unset 2"};
+ * ids in order from 0.
+ */
 public final class Wishes {
   private Wishes() {}
 

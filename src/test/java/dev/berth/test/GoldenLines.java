@@ -76,7 +76,8 @@ public final class GoldenLines {
       String text = reader.readLine();
       while (text != null) {
         Map<String, Object> values = JSON.std.mapFrom(text);
-        lines.add(new Line(((Number) values.getOrDefault("vector", lines.size())).intValue(), values));
+        lines.add(
+            new Line(((Number) values.getOrDefault("vector", lines.size())).intValue(), values));
         text = reader.readLine();
       }
     } catch (IOException e) {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.config;
+
+import dev.berth.config.Finding.Severity;
+import dev.berth.engine.EngineConfig;
+import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.engine.WorkerRole;
+import dev.berth.plan.SeatPlan;
+import dev.berth.plan.StartupValidator;
+import dev.berth.replay.CostModel;
+import dev.berth.replay.ServerStage;
+import dev.berth.replay.TransferModel;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
+import java.util.stream.Collectors;
+
+/**
+ * The servers of a serving configuration, ready to replay a trace. Loads that the file names don't
+ * enter: the trace is the load.
+ *
+ * @param deployment which of the file's deployments
+ * @param stages one, or context servers and then generation servers
+ * @param plans the plan of each stage's worker, in the same order
+ * @param warnings what planning has to say, one sentence each
+ * @param concurrency requests in flight that the file names; empty if it names none
+ */
+public record FleetSetup(
+    String deployment,
+    List<ServerStage> stages,
+    List<WorkerPlan> plans,
+    List<String> warnings,
+    OptionalInt concurrency) {
+  /** Which workers of a deployment take part. */
+  public enum Workers {
+    /** All that there are. */
+    ALL,
+    /** Context servers alone: every request ends with its first token. */
+    CTX,
+    /** Generation servers alone: every request arrives with its prompt computed elsewhere. */
+    GEN
+  }
+
+  /**
+   * What a user adds to the file.
+   *
+   * @param deployment its name; empty if the file has one only
+   * @param workers which of its workers
+   * @param plan assumptions, seat policy, memory
+   * @param pages KV pages of a rank; empty to derive them
+   * @param contextServers context servers in place of the file's number
+   * @param otherServers aggregated or generation servers in place of the file's number
+   * @param cost time of a forward
+   * @param transfer time of a KV transfer
+   */
+  public record Options(
+      Optional<String> deployment,
+      Workers workers,
+      PlanOptions plan,
+      OptionalLong pages,
+      OptionalInt contextServers,
+      OptionalInt otherServers,
+      CostModel cost,
+      TransferModel transfer) {}
+
+  public FleetSetup {
+    stages = List.copyOf(stages);
+    plans = List.copyOf(plans);
+    warnings = List.copyOf(warnings);
+  }
+
+  /**
+   * The servers of a configuration.
+   *
+   * @throws ConfigException if there is no such deployment or worker, or a worker can't work; with
+   *     every reason
+   */
+  public static FleetSetup of(ServingConfig config, Options options) {
+    Deployment deployment = deployment(config, options.deployment());
+    List<WorkerConfig> workers = workers(config, deployment, options.workers());
+    var unloaded = new Deployment(deployment.name(), workers, List.of(), false);
+    DeploymentPlan planned =
+        ServingPlan.of(
+                new ServingConfig(
+                    config.source(),
+                    config.engine(),
+                    config.model(),
+                    List.of(unloaded),
+                    config.ignored()),
+                options.plan())
+            .deployments()
+            .getFirst();
+    List<String> refused = messages(planned, Severity.REFUSED);
+    if (!refused.isEmpty()) {
+      throw new ConfigException(
+          config.source(), 0, deployment.name(), "can't work: " + String.join("; ", refused));
+    }
+    if (options.pages().isEmpty() && options.plan().freeBytes().isPresent()) {
+      requireBudgets(config, planned);
+    }
+    var stages = new ArrayList<ServerStage>();
+    for (WorkerPlan worker : planned.workers()) {
+      stages.add(stage(worker, options));
+    }
+    return new FleetSetup(
+        deployment.name(),
+        stages,
+        planned.workers(),
+        messages(planned, Severity.WARNING),
+        deployment.workloads().getFirst().concurrency());
+  }
+
+  /** Memory was given, so pages must follow from it. */
+  private static void requireBudgets(ServingConfig config, DeploymentPlan planned) {
+    planned.findings().stream()
+        .filter(finding -> finding.rule().equals("kv-unknown"))
+        .findFirst()
+        .ifPresent(finding -> {
+          throw new ConfigException(config.source(), 0, finding.worker(), finding.message());
+        });
+  }
+
+  private static Deployment deployment(ServingConfig config, Optional<String> name) {
+    List<Deployment> all = config.deployments();
+    if (name.isEmpty() && all.size() == 1) {
+      return all.getFirst();
+    }
+    return name.flatMap(config::deployment)
+        .orElseThrow(() ->
+            new ConfigException(
+                config.source(),
+                0,
+                "",
+                (name.isEmpty()
+                        ? "holds several deployments"
+                        : "holds no deployment '" + name.get() + "'")
+                    + "; name one with --deployment: "
+                    + all.stream().map(Deployment::name).collect(Collectors.joining(", "))));
+  }
+
+  /** In the order in which a request meets them. */
+  private static List<WorkerConfig> workers(
+      ServingConfig config, Deployment deployment, Workers which) {
+    List<Role> wanted =
+        switch (which) {
+          case ALL -> List.of(Role.AGGREGATED, Role.CONTEXT, Role.GENERATION);
+          case CTX -> List.of(Role.CONTEXT);
+          case GEN -> List.of(Role.GENERATION);
+        };
+    List<WorkerConfig> workers =
+        wanted.stream().map(deployment::worker).flatMap(Optional::stream).toList();
+    if (workers.isEmpty()) {
+      throw new ConfigException(
+          config.source(),
+          0,
+          deployment.name(),
+          "has no "
+              + (which == Workers.CTX ? "context" : "generation")
+              + " worker; it has: "
+              + deployment.workers().stream()
+                  .map(worker -> worker.role().name().toLowerCase(Locale.ROOT))
+                  .collect(Collectors.joining(", ")));
+    }
+    return workers;
+  }
+
+  private static List<String> messages(DeploymentPlan plan, Severity severity) {
+    return plan.findings().stream()
+        .filter(finding -> finding.severity() == severity)
+        .map(Finding::toString)
+        .toList();
+  }
+
+  private static ServerStage stage(WorkerPlan worker, Options options) {
+    SeatPlan plan = worker.plan().orElseThrow();
+    WorkerConfig config = worker.worker();
+    WorkerRole role =
+        switch (config.role()) {
+          case AGGREGATED -> WorkerRole.AGGREGATED;
+          case CONTEXT -> WorkerRole.CONTEXT;
+          case GENERATION -> WorkerRole.GENERATION;
+        };
+    EngineConfig base = EngineConfig.of(plan, role);
+    var engine =
+        new EngineConfig(
+            plan,
+            role,
+            base.rangeEnd(),
+            base.mark(),
+            base.transfer(),
+            config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE,
+            pages(worker, options),
+            base.gate(),
+            base.retiringTokens(),
+            base.cap(),
+            base.queue());
+    StartupValidator.check(plan, engine.pools()).orThrow();
+    OptionalInt servers =
+        config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
+    return new ServerStage(
+        config.name(),
+        engine,
+        servers.orElse(config.servers()),
+        options.cost(),
+        options.transfer());
+  }
+
+  /** As told; else by memory; else by the file's own limit; else as many as are wanted. */
+  private static long pages(WorkerPlan worker, Options options) {
+    if (options.pages().isPresent()) {
+      return options.pages().getAsLong();
+    }
+    if (worker.kv().isPresent()) {
+      return worker.kv().get().servablePages();
+    }
+    KvSettings kv = worker.worker().kv();
+    return kv.tokenLimit().isPresent()
+        ? Math.max(
+            0, kv.tokenLimit().getAsLong() / worker.shape().tokensPerBlock() - kv.reservedPages())
+        : -1;
+  }
+}

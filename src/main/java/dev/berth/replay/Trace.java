@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.replay;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+
+/**
+ * The requests of a trace in order of arrival: times and lengths, no text. Immutable. Columns of
+ * primitives in chunks, 16 bytes a request.
+ */
+public final class Trace {
+  /** How a trace file is written. */
+  public enum Format {
+    /** JSON lines with prefix blocks. */
+    MOONCAKE("Mooncake JSONL"),
+    /** Comma-separated with clock times. */
+    AZURE("Azure CSV");
+
+    private final String title;
+
+    Format(String title) {
+      this.title = title;
+    }
+
+    /** Name for people. */
+    public String title() {
+      return title;
+    }
+  }
+
+  /**
+   * What the trace says of shared prefixes.
+   *
+   * @param ids prefix blocks of all requests
+   * @param leadingHits those at the head of a request that earlier requests had, all blocks before
+   *     them included
+   * @param distinct different blocks
+   */
+  public record PrefixBlocks(long ids, long leadingHits, long distinct) {
+    /** Share of blocks that a cache without end would have held, 0 to 1. */
+    public double idealHitRate() {
+      return ids == 0 ? 0 : (double) leadingHits / ids;
+    }
+  }
+
+  /** Ticks of {@link Builder#add} in a microsecond. */
+  public static final int TICKS_PER_MICRO = 10;
+
+  private static final int CHUNK = 1 << 14;
+
+  private final String name;
+  private final Format format;
+  private final Optional<PrefixBlocks> prefixes;
+  private final List<long[]> arrivals;
+  private final List<int[]> prompts;
+  private final List<int[]> outputs;
+  private final int requests;
+  private final Totals totals;
+
+  private record Totals(
+      long promptTokens,
+      long outputTokens,
+      int longestPrompt,
+      int longestOutput,
+      int shortestOutput) {}
+
+  private Trace(Builder builder, Optional<PrefixBlocks> prefixes) {
+    this.name = builder.name;
+    this.format = builder.format;
+    this.prefixes = prefixes;
+    this.arrivals = builder.arrivals;
+    this.prompts = builder.prompts;
+    this.outputs = builder.outputs;
+    this.requests = builder.requests;
+    this.totals =
+        new Totals(
+            builder.promptTokens,
+            builder.outputTokens,
+            builder.longestPrompt,
+            builder.longestOutput,
+            builder.shortestOutput);
+  }
+
+  /** What the file is called. */
+  public String name() {
+    return name;
+  }
+
+  /** How it is written. */
+  public Format format() {
+    return format;
+  }
+
+  /** Number of requests, 1 or more. */
+  public int requests() {
+    return requests;
+  }
+
+  /** When a request arrives, µs after the first one; never before the request ahead of it. */
+  public double arrivalMicros(int index) {
+    return (double) ticks(index) / TICKS_PER_MICRO;
+  }
+
+  private long ticks(int index) {
+    return arrivals.get(check(index) / CHUNK)[index % CHUNK];
+  }
+
+  /** Prompt length in tokens, 1 or more. */
+  public int promptTokens(int index) {
+    return prompts.get(check(index) / CHUNK)[index % CHUNK];
+  }
+
+  /** Output length in tokens, 1 or more; with the prompt at most {@link Integer#MAX_VALUE}. */
+  public int outputTokens(int index) {
+    return outputs.get(check(index) / CHUNK)[index % CHUNK];
+  }
+
+  private int check(int index) {
+    return Objects.checkIndex(index, requests);
+  }
+
+  /** Time from the first arrival to the last, µs. */
+  public double spanMicros() {
+    return arrivalMicros(requests - 1);
+  }
+
+  /** Mean prompt length in tokens. */
+  public double meanPromptTokens() {
+    return (double) totals.promptTokens / requests;
+  }
+
+  /** Mean output length in tokens. */
+  public double meanOutputTokens() {
+    return (double) totals.outputTokens / requests;
+  }
+
+  /** Longest prompt in tokens. */
+  public int longestPrompt() {
+    return totals.longestPrompt;
+  }
+
+  /** Longest output in tokens. */
+  public int longestOutput() {
+    return totals.longestOutput;
+  }
+
+  /** Shortest output in tokens. */
+  public int shortestOutput() {
+    return totals.shortestOutput;
+  }
+
+  /** What is known of shared prefixes; empty where the format tells nothing. */
+  public Optional<PrefixBlocks> prefixes() {
+    return prefixes;
+  }
+
+  /** Takes requests one by one. */
+  public static final class Builder {
+    private final String name;
+    private final Format format;
+    private final List<long[]> arrivals = new ArrayList<>();
+    private final List<int[]> prompts = new ArrayList<>();
+    private final List<int[]> outputs = new ArrayList<>();
+    private int requests;
+    private long firstTicks;
+    private long lastTicks;
+    private long promptTokens;
+    private long outputTokens;
+    private int longestPrompt;
+    private int longestOutput;
+    private int shortestOutput = Integer.MAX_VALUE;
+
+    /** Nothing yet. */
+    public Builder(String name, Format format) {
+      this.name = name;
+      this.format = format;
+    }
+
+    /** Requests so far. */
+    public int requests() {
+      return requests;
+    }
+
+    /** Clock of the last request in ticks; what the next one must not be before. */
+    public long lastTicks() {
+      return lastTicks;
+    }
+
+    /**
+     * Appends a request.
+     *
+     * @param ticks arrival on any clock, in units of 100 ns, not before the last one
+     * @param prompt tokens, 1 or more
+     * @param output tokens, 1 or more
+     * @throws IllegalArgumentException if one of these doesn't hold
+     */
+    public void add(long ticks, int prompt, int output) {
+      if (prompt < 1 || output < 1 || output > Integer.MAX_VALUE - prompt) {
+        throw new IllegalArgumentException("lengths " + prompt + " and " + output);
+      }
+      if (requests == 0) {
+        firstTicks = ticks;
+      } else if (ticks < lastTicks) {
+        throw new IllegalArgumentException(ticks + " is before " + lastTicks);
+      }
+      int at = requests % CHUNK;
+      if (at == 0) {
+        arrivals.add(new long[CHUNK]);
+        prompts.add(new int[CHUNK]);
+        outputs.add(new int[CHUNK]);
+      }
+      arrivals.getLast()[at] = Math.subtractExact(ticks, firstTicks);
+      prompts.getLast()[at] = prompt;
+      outputs.getLast()[at] = output;
+      lastTicks = ticks;
+      promptTokens += prompt;
+      outputTokens += output;
+      longestPrompt = Math.max(longestPrompt, prompt);
+      longestOutput = Math.max(longestOutput, output);
+      shortestOutput = Math.min(shortestOutput, output);
+      requests++;
+    }
+
+    /**
+     * The trace; the builder is of no use afterwards.
+     *
+     * @throws IllegalStateException if there is no request
+     */
+    public Trace build(Optional<PrefixBlocks> prefixes) {
+      if (requests == 0) {
+        throw new IllegalStateException("a trace has a request at least");
+      }
+      return new Trace(this, prefixes);
+    }
+  }
+}

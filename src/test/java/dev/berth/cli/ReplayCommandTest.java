@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.berth.TestFiles;
+import dev.berth.config.ShippedScenarios;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeSet;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import tools.jackson.jr.ob.JSON;
+
+class ReplayCommandTest {
+  private static final String DISAGGREGATED =
+      """
+      worker_config:
+        ctx:
+          max_batch_size: 4
+          max_num_tokens: 16384
+          tensor_parallel_size: 2
+          enable_attention_dp: true
+          cache_transceiver_config: {backend: NIXL}
+        gen:
+          max_batch_size: 32
+          max_num_tokens: 64
+          tensor_parallel_size: 4
+          enable_attention_dp: true
+          cache_transceiver_config: {backend: NIXL}
+      hardware:
+        num_ctx_servers: 3
+        num_gen_servers: 2
+      """;
+
+  private static final String TINY =
+      """
+      scenario: 1
+      title: a little one
+      worker: {role: aggregated, ranks: 2, attention_dp: on, max_batch_size: 2, max_num_tokens: 64}
+      load: {requests: 8, concurrency: 8, input_tokens: 16, output_tokens: 4}
+      arms:
+        on:
+          title: with overlap
+          expect: {done: %d}
+        off:
+          title: without
+          worker: {overlap: off}
+          expect: {done: 8, iterations: {value: %s, within: 0.5, why: a bound}}
+      compare:
+        - {kind: same-metric, to: on, of: off, metric: done}
+      """;
+
+  @TempDir Path folder;
+
+  private record Result(int exit, String out, String err) {}
+
+  private static Result run(String... args) {
+    var out = new StringWriter();
+    var err = new StringWriter();
+    int exit =
+        Main.commandLine().setOut(new PrintWriter(out)).setErr(new PrintWriter(err)).execute(args);
+    return new Result(exit, out.toString(), err.toString());
+  }
+
+  private String file(String name, String text) throws IOException {
+    return Files.writeString(folder.resolve(name), text).toString();
+  }
+
+  private static Map<String, Object> json(String text) {
+    return JSON.std.mapFrom(text);
+  }
+
+  private static List<?> list(Result result, String key) {
+    return (List<?>) Objects.requireNonNull(json(result.out()).get(key));
+  }
+
+  // ------------------------------------------------------------------------------ scenarios
+
+  @Test
+  void aScenarioThatComesOutAsExpectedExitsWithZero() {
+    Result result = run("replay", "glm-5-ctx-con512");
+    assertThat(result.exit()).isZero();
+    assertThat(result.out()).endsWith("as expected: every figure, check and comparison\n");
+    assertThat(result.err()).isEmpty();
+  }
+
+  @Test
+  void everyShippedScenarioIsListedWithItsTitle() {
+    Result result = run("replay", "--list");
+    assertThat(result.exit()).isZero();
+    for (String name : ShippedScenarios.names()) {
+      assertThat(result.out()).containsPattern("(?m)^" + name + " +" + "\\S");
+      assertThat(result.out()).contains(ShippedScenarios.load(name).title());
+    }
+    assertThat(result.out()).contains("traces: azure-conv, mooncake-1000");
+  }
+
+  @Test
+  void anUnknownScenarioIsAnsweredWithThoseThereAre() {
+    Result result = run("replay", "no-such-scenario");
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains("no-such-scenario").contains("glm-5-ctx-con512");
+  }
+
+  @Test
+  void oneArmRunsAlone() {
+    Result result = run("replay", "glm-5-ctx-con512", "--arm", "off", "--json");
+    assertThat(result.exit()).isZero();
+    assertThat(list(result, "arms")).hasSize(1);
+    assertThat(list(result, "comparisons")).isEmpty();
+  }
+
+  @Test
+  void anUnknownArmIsAnsweredWithThoseThereAre() {
+    Result result = run("replay", "glm-5-ctx-con512", "--arm", "of");
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains("there is no arm 'of'; its arms: off, ");
+  }
+
+  @Test
+  void aFigureThatDoesNotComeOutIsShownAndExitsWithOne() throws IOException {
+    String scenario = file("s.yaml", TINY.formatted(9, "1000"));
+    Result result = run("replay", scenario);
+    assertThat(result.exit()).isEqualTo(1);
+    assertThat(result.out())
+        .containsSubsequence(
+            "NOT as expected:",
+            "  on: done 8, expected 9",
+            "  off: iterations ",
+            ", expected 1000 (within 0.5000: a bound)");
+  }
+
+  @Test
+  void aScenarioAsJsonTellsWhatTheTextTells() throws IOException {
+    Result result = run("replay", file("s.yaml", TINY.formatted(9, "1000")), "--json");
+    assertThat(result.exit()).isEqualTo(1);
+    Map<String, Object> json = json(result.out());
+    assertThat(json)
+        .containsEntry("schema", 1)
+        .containsEntry("kind", "scenario")
+        .containsEntry("name", "s")
+        .containsEntry("as_expected", false);
+    assertThat(json.keySet())
+        .containsExactly(
+            "schema",
+            "kind",
+            "name",
+            "title",
+            "notes",
+            "as_expected",
+            "arms",
+            "comparisons",
+            "problems");
+    assertThat(json.toString())
+        .contains("{metric=done, met=false, measured=8, expected=9, within=0}");
+    assertThat(result.out())
+        .isEqualTo(run("replay", folder.resolve("s.yaml").toString(), "--json").out());
+  }
+
+  // ------------------------------------------------------------------------------ traces
+
+  @Test
+  void aTraceGoesThroughContextAndGenerationServers() throws IOException {
+    Result result =
+        run(
+            "replay",
+            "--config",
+            file("c.yaml", DISAGGREGATED),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "500",
+            "--speedup",
+            "20");
+    assertThat(result.err()).isEmpty();
+    assertThat(result.exit()).isZero();
+    assertThat(result.out())
+        .contains("trace azure-conv (Azure CSV): 19,366 requests in 58.4 min")
+        .contains("arrivals: the trace's, 20.0 times faster")
+        .contains("ctx: context, 3 servers of 2 ranks")
+        .contains("gen: generation, 2 servers of 4 ranks")
+        .contains("500 of 500 done, 0 refused")
+        .containsPattern("server 2\\.1 +[0-9.]+ %")
+        .containsPattern("TTFT +[0-9.]+ m?s +[0-9.]+ m?s +[0-9.]+ m?s")
+        .contains("wall time");
+  }
+
+  @Test
+  void aTraceAsJsonHasTheSameNumbersEveryTime() throws IOException {
+    String config = file("c.yaml", DISAGGREGATED);
+    String[] args = {
+      "replay",
+      "--config",
+      config,
+      "--trace",
+      "mooncake-1000",
+      "--requests",
+      "1200",
+      "--json",
+      "--kv-pages",
+      "3000",
+      "--cost",
+      "1,0.1,500",
+      "--transfer",
+      "10,0.1"
+    };
+    Map<String, Object> first = json(run(args).out());
+    Map<String, Object> second = json(run(args).out());
+    first.remove("wall_ms");
+    second.remove("wall_ms");
+    assertThat(first).isEqualTo(second);
+    assertThat(first)
+        .containsEntry("schema", 1)
+        .containsEntry("kind", "trace")
+        .containsEntry("complete", true)
+        .containsEntry("ending", "done");
+    assertThat(first.get("requests")).asString().contains("total=1200").contains("unaccounted=0");
+    assertThat(first.get("stages")).asString().contains("kv_pages=3000");
+  }
+
+  @ParameterizedTest
+  @CsvSource({"ctx, context, 1", "gen, generation, 1", "all, context, 2"})
+  void workersTakePartAsAsked(String worker, String role, int stages) throws IOException {
+    Result result =
+        run(
+            "replay",
+            "--config",
+            file("c.yaml", DISAGGREGATED),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "50",
+            "--worker",
+            worker,
+            "--servers",
+            "2",
+            "--json");
+    assertThat(result.exit()).isZero();
+    List<?> found = list(result, "stages");
+    assertThat(found).hasSize(stages);
+    assertThat(String.valueOf(found.getFirst())).contains("role=" + role).contains("servers=2");
+  }
+
+  @Test
+  void closedArrivalsKeepTheirConcurrency() throws IOException {
+    Result result =
+        run(
+            "replay",
+            "--config",
+            file("c.yaml", DISAGGREGATED),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "60",
+            "--arrivals",
+            "closed",
+            "--concurrency",
+            "7",
+            "--servers",
+            "ctx=1,gen=1");
+    assertThat(result.exit()).isZero();
+    assertThat(result.out()).contains("arrivals: closed, 7 in the system");
+  }
+
+  @Test
+  void memoryIsTurnedIntoPages() throws IOException {
+    Result result =
+        run(
+            "replay",
+            "--config",
+            file(
+                "c.yaml",
+                DISAGGREGATED
+                    .replace(
+                        "max_batch_size: 4",
+                        "max_batch_size: 4\n    max_seq_len: 20000\n    kv_cache_config: {free_gpu_memory_fraction: 0.8}")
+                    .replace(
+                        "max_batch_size: 32",
+                        "max_batch_size: 32\n    max_seq_len: 20000\n    kv_cache_config: {free_gpu_memory_fraction: 0.8}")),
+            "--trace",
+            "azure-conv",
+            "--requests",
+            "50",
+            "--free-memory",
+            "20GiB",
+            "--model",
+            "layers=61,latent=576,dtype=fp8");
+    assertThat(result.err()).isEmpty();
+    assertThat(result.exit()).isZero();
+    // 20 GiB · 0.8 / (61 · 576 B · 32 tokens) = 15,279 pages
+    assertThat(result.out()).contains("KV pages    15,279 a rank");
+  }
+
+  // ------------------------------------------------------------------------------ bad input
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "replay | a scenario is needed",
+        "replay --trace azure-conv | --trace needs a --config",
+        "replay --config CONFIG | --config needs a --trace",
+        "replay glm-5-ctx-con512 --config CONFIG | leave out --config",
+        "replay --config CONFIG --trace azure-conv --arm off | --arm belongs to a scenario",
+        "replay --config nosuch.yaml --trace azure-conv | nosuch.yaml: there is no such file",
+        "replay --config CONFIG --trace nosuch.csv | nosuch.csv: there is no such file",
+        "replay --config BAD --trace azure-conv | bad.yaml:1: ",
+        "replay --config CONFIG --trace EMPTY | empty.csv: holds no line",
+        "replay --config CONFIG --trace CUT | cut.csv:2: ContextTokens: the line has 1 of 3 fields",
+        "replay --config CONFIG --trace azure-conv --requests 0 | --requests: found 0",
+        "replay --config CONFIG --trace azure-conv --requests x | --requests",
+        "replay --config CONFIG --trace azure-conv --requests 99999999999 | --requests",
+        "replay --config CONFIG --trace azure-conv --speedup 0 | --speedup: found 0.0",
+        "replay --config CONFIG --trace azure-conv --speedup NaN | --speedup: found NaN",
+        "replay --config CONFIG --trace azure-conv --speedup -1 | --speedup: found -1.0",
+        "replay --config CONFIG --trace azure-conv --cost 1,2 | --cost takes three numbers",
+        "replay --config CONFIG --trace azure-conv --cost -1,2,3 | --cost: alpha must be from 0",
+        "replay --config CONFIG --trace azure-conv --cost 0,0,0 | --cost: a forward must cost",
+        "replay --config CONFIG --trace azure-conv --transfer 1 | --transfer takes two numbers",
+        "replay --config CONFIG --trace azure-conv --transfer 1,-2 | --transfer: transfer times",
+        "replay --config CONFIG --trace azure-conv --servers 0 | --servers: found '0'",
+        "replay --config CONFIG --trace azure-conv --servers agg=2 | --servers: found 'agg=2'",
+        "replay --config CONFIG --trace azure-conv --servers ctx= | --servers: found ''",
+        "replay --config CONFIG --trace azure-conv --kv-pages 0 | --kv-pages: found 0",
+        "replay --config CONFIG --trace azure-conv --kv-pages 5 --free-memory 1GiB | exclude each",
+        "replay --config CONFIG --trace azure-conv --free-memory 1GiB | no KV budget, for want of",
+        "replay --config CONFIG --trace azure-conv --model layers=1,latent=1 | --model is for",
+        "replay --config CONFIG --trace azure-conv --worker agg | --worker",
+        "replay --config CONFIG --trace azure-conv --deployment x | holds no deployment 'x'",
+        "replay --config CONFIG --trace azure-conv --arrivals closed | needs --concurrency",
+        "replay --config CONFIG --trace azure-conv --concurrency 0 | --concurrency: found 0",
+        "replay --config CONFIG --trace azure-conv --arrivals closed --concurrency 1 --speedup 2 | --speedup is for",
+        "replay --config PLAIN --trace azure-conv --worker ctx | has no context worker; it has: aggregated",
+        "replay --config REFUSED --trace azure-conv | can't work: ",
+      })
+  void badInputIsOneSentenceAndExitsWithTwo(String line, String message) throws IOException {
+    Map<String, String> files =
+        Map.of(
+            "CONFIG", file("config.yaml", DISAGGREGATED),
+            "BAD", file("bad.yaml", "max_batch_size: -1\n"),
+            "PLAIN", file("plain.yaml", "max_batch_size: 4\ntensor_parallel_size: 2\n"),
+            "REFUSED",
+                file(
+                    "refused.yaml",
+                    "max_batch_size: 4\nmax_num_tokens: 1\nenable_attention_dp: true\n"
+                        + "speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 3}\n"),
+            "EMPTY", file("empty.csv", ""),
+            "CUT", file("cut.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15"));
+    var args = new ArrayList<String>();
+    for (String word : line.strip().split(" ")) {
+      args.add(files.getOrDefault(word, word));
+    }
+    Result result = run(args.toArray(String[]::new));
+    assertThat(result.exit()).as(result.err()).isEqualTo(2);
+    assertThat(result.out()).isEmpty();
+    assertThat(result.err()).startsWith("berth: ").contains(message.strip());
+    assertThat(result.err()).doesNotContain("\tat ");
+  }
+
+  // ------------------------------------------------------------------------------ documentation
+
+  @Test
+  void everyKeyOfTheJsonIsDescribed() throws IOException {
+    var keys = new TreeSet<String>();
+    collect(json(run("replay", file("s.yaml", TINY.formatted(9, "1000")), "--json").out()), keys);
+    collect(
+        json(
+            run(
+                    "replay",
+                    "--config",
+                    file("c.yaml", DISAGGREGATED),
+                    "--trace",
+                    "mooncake-1000",
+                    "--requests",
+                    "50",
+                    "--kv-pages",
+                    "300",
+                    "--json")
+                .out()),
+        keys);
+    String text = TestFiles.text("docs/json.md");
+    assertThat(keys).hasSizeGreaterThan(60);
+    assertThat(keys).allSatisfy(key -> assertThat(text).contains("`" + key + "`"));
+  }
+
+  /** Keys that are names of figures or values are described where they come from. */
+  private static void collect(Object value, Collection<String> keys) {
+    if (value instanceof Map<?, ?> map) {
+      map.forEach((key, inner) -> {
+        keys.add(String.valueOf(key));
+        if (!List.of("histograms", "numbers", "deferrals").contains(key)) {
+          collect(inner, keys);
+        }
+      });
+    } else if (value instanceof List<?> list) {
+      list.forEach(item -> collect(item, keys));
+    }
+  }
+}

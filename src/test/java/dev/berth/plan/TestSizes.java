@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.plan;
+
+/** Sizes for tests, which no plan produced. */
+public final class TestSizes {
+  private TestSizes() {}
+
+  /** That many seats. */
+  public static Seats seats(int count) {
+    return new Seats(count);
+  }
+
+  /** That many leases. */
+  public static Leases leases(int count) {
+    return new Leases(count);
+  }
+}

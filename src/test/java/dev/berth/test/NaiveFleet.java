@@ -1,0 +1,708 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.test;
+
+import dev.berth.engine.EngineConfig;
+import dev.berth.engine.FillGate;
+import dev.berth.engine.RetiringMark;
+import dev.berth.engine.WorkerRole;
+import dev.berth.request.Relax;
+import dev.berth.request.Request;
+import dev.berth.request.RequestState;
+import dev.berth.request.SchedulingParams;
+import dev.berth.request.WaitReason;
+import dev.berth.route.RankCap;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.Deque;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedList;
+import java.util.List;
+import java.util.Map;
+import java.util.PriorityQueue;
+import java.util.Set;
+import java.util.TreeMap;
+
+/**
+ * The ranks of a worker once more, as spec 01 §2-§4, §7, §8 and §10 tell it, in plain collections:
+ * one object a request, no rows, no handles, no native code. Slow and meant to be read. It knows
+ * whole fleets only: what one stage of a pipeline decides, all decide.
+ */
+public final class NaiveFleet {
+  /** A request on a rank. */
+  private static final class Sequence {
+    final Request request;
+    final int maxNewTokens;
+    RequestState state;
+    int context; // prompt tokens whose forward was launched
+    int settled; // output tokens whose result is known
+    int underway; // output tokens launched, result not known
+    int flights; // launched batches that hold it
+    boolean seat;
+    boolean lease;
+    long pages;
+    boolean cancelled;
+    String end = "";
+
+    Sequence(Request request, int maxNewTokens, RequestState state) {
+      this.request = request;
+      this.maxNewTokens = maxNewTokens;
+      this.state = state;
+      this.context = state == RequestState.GENERATION_INIT ? request.promptTokens() : 0;
+    }
+
+    boolean prefills() {
+      return state == RequestState.CONTEXT_INIT;
+    }
+
+    boolean retiring() {
+      return state == RequestState.RETIRING;
+    }
+  }
+
+  /** A batch position: a sequence and its tokens; the dummy is a position without a sequence. */
+  private record Position(Sequence sequence, int tokens, boolean makesToken, boolean context) {}
+
+  private static final class Batch {
+    final List<Position> positions = new ArrayList<>();
+    boolean dummy;
+
+    int size() {
+      return positions.size() + (dummy ? 1 : 0);
+    }
+
+    int tokens() {
+      return positions.stream().mapToInt(Position::tokens).sum() + (dummy ? 1 : 0);
+    }
+  }
+
+  private static final class Rank {
+    final List<Sequence> active = new ArrayList<>(); // in order of admission
+    final Set<Sequence> over = new HashSet<>(); // ended, still held by a launched batch
+    final Deque<Batch> flying =
+        new ArrayDeque<>(); // oldest first; an empty batch where nothing was launched
+    final List<String> done = new ArrayList<>();
+    final Map<WaitReason, Integer> deferred = new EnumMap<>(WaitReason.class);
+    boolean padded;
+    Batch batch = new Batch();
+    int resident;
+    int tokensOut;
+    final List<Sequence> claimed = new ArrayList<>();
+    final Set<Sequence> hadLease = new HashSet<>();
+
+    List<Sequence> holders() {
+      List<Sequence> all = new ArrayList<>(active);
+      all.addAll(over);
+      return all;
+    }
+
+    void defer(WaitReason reason) {
+      deferred.merge(reason, 1, Integer::sum);
+    }
+  }
+
+  /**
+   * What an iteration decided.
+   *
+   * @param states of every rank at the gather
+   * @param assigned ids of every rank
+   * @param done {@code id:end:tokens} of every rank, sorted
+   */
+  public record Iteration(
+      List<Map<RequestState, Integer>> states,
+      List<Long> tokensIn,
+      long charged,
+      long budget,
+      int expected,
+      List<List<Long>> assigned,
+      List<Boolean> padded,
+      List<Integer> resident,
+      List<Integer> scheduled,
+      List<Integer> contexts,
+      List<Integer> batchTokens,
+      List<Map<WaitReason, Integer>> deferred,
+      boolean held,
+      boolean canQueue,
+      List<Integer> tokensOut,
+      List<List<String>> done,
+      List<Integer> seats,
+      List<Integer> leases,
+      List<Long> pages) {}
+
+  private final EngineConfig config;
+  private final int batchPositions;
+  private final int cap; // K
+  private final long capacity; // A
+  private final int tokenLimit;
+  private final boolean adp;
+  private final boolean overlap;
+  private final int stages;
+  private final List<Rank> ranks = new ArrayList<>();
+  private final LinkedList<Request> queue = new LinkedList<>();
+  private final Map<Long, Integer> stopAt = new HashMap<>();
+  private final Map<Long, RequestState> news =
+      new HashMap<>(); // what happens to a transfer before the next step
+  private final Set<Long> cancels = new HashSet<>();
+  private boolean gateOpen;
+  private long fetched;
+  private long ramp;
+
+  public NaiveFleet(EngineConfig config) {
+    this.config = config;
+    var shape = config.plan().shape();
+    this.adp = shape.attentionDp();
+    this.stages = shape.pipelineSize();
+    this.overlap = stages == 1 && shape.overlap();
+    this.batchPositions = shape.maxBatchSize();
+    this.tokenLimit = shape.maxNumTokens() == 0 ? Integer.MAX_VALUE : shape.maxNumTokens();
+    int base = stages * batchPositions;
+    this.cap = adp ? Math.min(base, tokenLimit / (1 + shape.draftTokens())) : base;
+    int count = adp ? shape.ranks() : 1;
+    this.capacity = (long) count * cap;
+    for (int rank = 0; rank < count; rank++) {
+      ranks.add(new Rank());
+    }
+    this.gateOpen = !config.gate().active();
+  }
+
+  public void offer(Request request) {
+    queue.add(adp ? request : request.withScheduling(SchedulingParams.NONE));
+  }
+
+  /** The sequence ends with its n-th output token whatever its limit says. */
+  public void stopAt(long id, int token) {
+    stopAt.put(id, token);
+  }
+
+  /** Nobody wants the request any more; it waits or lives. */
+  public void cancel(long id) {
+    if (!queue.removeIf(r -> r.id() == id)) {
+      cancels.add(id);
+    }
+  }
+
+  /** The KV of a request arrived, or its transfer failed, before the next step. */
+  public void transferOver(long id, RequestState becomes) {
+    news.put(id, becomes);
+  }
+
+  /** Requests whose KV is on the way. */
+  public List<Long> inTransfer() {
+    return ranks.stream()
+        .flatMap(r -> r.active.stream())
+        .filter(s -> s.state == RequestState.GENERATION_TRANSFER)
+        .map(s -> s.request.id())
+        .toList();
+  }
+
+  /** Ids of requests that live, and of those that wait. */
+  public List<Long> present() {
+    var all = new ArrayList<Long>(queue.stream().map(Request::id).toList());
+    ranks.forEach(r -> r.active.forEach(s -> all.add(s.request.id())));
+    return all;
+  }
+
+  public boolean gateOpen() {
+    return gateOpen;
+  }
+
+  // ------------------------------------------------------------------------------ one iteration
+
+  /** One iteration; empty if nothing lives and nothing waits. */
+  public java.util.Optional<Iteration> step() {
+    // gather (spec 01 §2.1): retirees are left out where they aren't charged; what is over is never
+    // routable
+    int n = ranks.size();
+    long[] routable = new long[n];
+    long[] tokens = new long[n];
+    long live = 0;
+    var states = new ArrayList<Map<RequestState, Integer>>();
+    for (int r = 0; r < n; r++) {
+      Rank rank = ranks.get(r);
+      Map<RequestState, Integer> counts = new EnumMap<>(RequestState.class);
+      for (Sequence s : rank.active) {
+        counts.merge(s.state, 1, Integer::sum);
+        boolean leftOut = s.retiring() && config.plan().excludesRetiring();
+        routable[r] += leftOut ? 0 : 1;
+        boolean tokensLeftOut =
+            leftOut && config.retiringTokens() == EngineConfig.RetiringTokens.EXCLUDED;
+        tokens[r] += tokensLeftOut ? 0 : s.request.promptTokens();
+      }
+      states.add(counts);
+      live += rank.holders().size();
+    }
+    if (live == 0 && queue.isEmpty()) {
+      return java.util.Optional.empty();
+    }
+    long charged = java.util.Arrays.stream(routable).sum();
+    boolean held = askGate();
+
+    // budget, pop, route (§3, §4)
+    long budget = capacity - charged;
+    if (held) {
+      ramp = ramp == 0 ? n : Math.min(2 * ramp, capacity);
+      budget = Math.min(budget, ramp);
+    }
+    List<Request> popped = pop(budget, routable);
+    fetched += popped.size();
+    List<List<Request>> assigned = new ArrayList<>();
+    int expected = route(popped, routable, tokens, assigned);
+
+    // what happened since, then who arrives
+    for (int r = 0; r < n; r++) {
+      Rank rank = ranks.get(r);
+      rank.done.clear();
+      rank.deferred.clear();
+      rank.padded = false;
+      rank.tokensOut = 0;
+      applyNews(rank);
+      assigned.get(r).forEach(request -> rank.active.add(enter(request)));
+      rank.resident = rank.active.size();
+    }
+    news.clear();
+    cancels.clear();
+
+    // pad, schedule, pad (§7.1, §7.2)
+    for (Rank rank : ranks) {
+      rank.batch = new Batch();
+      rank.claimed.clear();
+      rank.hadLease.clear();
+      boolean fills = held;
+      boolean before = adp && !fills && expected > 0 && forwardable(rank) == 0;
+      startReceives(rank);
+      schedule(rank);
+      boolean after =
+          adp
+              && stages == 1
+              && !fills
+              && !before
+              && expected > 0
+              && rank.batch.size() == 0
+              && !rank.active.isEmpty()
+              && rank.active.size() < cap;
+      rank.padded = before || after;
+      rank.batch.dummy = rank.padded;
+    }
+
+    // vote (§7): one empty rank vetoes the forward everywhere
+    boolean canQueue = ranks.stream().allMatch(r -> r.batch.size() > 0);
+    boolean launched = canQueue && !held;
+    for (Rank rank : ranks) {
+      if (launched) {
+        launch(rank.batch);
+      } else {
+        rank.claimed.forEach(s -> {
+          s.seat = false;
+          if (!rank.hadLease.contains(s)) {
+            s.lease = false;
+            s.pages = 0;
+          }
+        });
+      }
+      if (held) {
+        rank.batch.positions.forEach(p -> rank.defer(WaitReason.GATE));
+      } else {
+        settle(rank, launched);
+      }
+      if (launched && marks()) {
+        markRetiring(rank.batch);
+      }
+    }
+
+    return java.util.Optional.of(
+        new Iteration(
+            states,
+            java.util.Arrays.stream(tokens).boxed().toList(),
+            charged,
+            budget,
+            expected,
+            assigned.stream().map(list -> list.stream().map(Request::id).toList()).toList(),
+            each(r -> r.padded),
+            each(r -> r.resident),
+            each(r -> r.batch.size()),
+            each(r -> (int) r.batch.positions.stream().filter(Position::context).count()),
+            each(r -> r.batch.tokens()),
+            each(r -> Map.copyOf(r.deferred)),
+            held,
+            canQueue,
+            each(r -> r.tokensOut),
+            each(r -> r.done.stream().sorted().toList()),
+            each(r -> (int) r.holders().stream().filter(s -> s.seat).count()),
+            each(r -> (int) r.holders().stream().filter(s -> s.lease).count()),
+            each(r -> r.holders().stream().mapToLong(s -> s.pages).sum())));
+  }
+
+  private <T> List<T> each(java.util.function.Function<Rank, T> what) {
+    return ranks.stream().map(what).toList();
+  }
+
+  /** §8.1; asked about what the gather shows, so that all ranks open in the same iteration. */
+  private boolean askGate() {
+    if (gateOpen) {
+      return false;
+    }
+    List<Sequence> all = ranks.stream().flatMap(r -> r.active.stream()).toList();
+    long ready =
+        all.stream()
+            .filter(s ->
+                s.state == RequestState.GENERATION
+                    || s.state == RequestState.GENERATION_TRANSFER_COMPLETE)
+            .count();
+    boolean underway =
+        all.stream()
+            .anyMatch(s ->
+                s.state == RequestState.GENERATION_INIT
+                    || s.state == RequestState.GENERATION_TRANSFER
+                    || s.state == RequestState.TRANSFER_ERROR);
+    gateOpen =
+        config.gate().kind() == FillGate.Kind.COUNT
+            ? ready >= config.gate().target()
+            : fetched >= config.gate().target() && !underway;
+    return !gateOpen;
+  }
+
+  /** §3.4 */
+  private List<Request> pop(long budget, long[] routable) {
+    long[] strict = routable.clone();
+    var popped = new ArrayList<Request>();
+    var aside = new ArrayList<Request>();
+    while (popped.size() < budget && !queue.isEmpty()) {
+      Request head = queue.removeFirst();
+      int target = head.scheduling().targetRank();
+      if (target != SchedulingParams.NO_RANK && head.scheduling().relax() != Relax.RELAXED) {
+        if (strict[target] >= cap) {
+          aside.add(head);
+          continue;
+        }
+        strict[target]++;
+      }
+      popped.add(head);
+    }
+    queue.addAll(0, aside);
+    return popped;
+  }
+
+  private record Load(long tokens, long requests, int rank) {}
+
+  /** §4.1, §4.2 */
+  private int route(
+      List<Request> popped, long[] before, long[] load, List<List<Request>> assigned) {
+    long limit = config.cap() == RankCap.HARD ? cap : Integer.MAX_VALUE;
+    long[] n = before.clone();
+    for (int r = 0; r < n.length; r++) {
+      assigned.add(new ArrayList<>());
+    }
+    var sorted = new ArrayList<>(popped);
+    sorted.sort(
+        Comparator.comparing(q ->
+            q.scheduling().targetRank() == SchedulingParams.NO_RANK
+                || q.scheduling().relax() != Relax.STRICT));
+    var rest = new ArrayList<Request>();
+    for (Request q : sorted) {
+      int target = q.scheduling().targetRank();
+      if (target != SchedulingParams.NO_RANK && n[target] < limit) {
+        n[target]++;
+        assigned.get(target).add(q);
+      } else {
+        rest.add(q);
+      }
+    }
+    long total = java.util.Arrays.stream(n).sum() + rest.size();
+    long fair = (total + n.length - 1) / n.length;
+    long expected = Math.min(Math.max(fair, java.util.Arrays.stream(n).max().orElse(0)), limit);
+    var heap =
+        new PriorityQueue<Load>(
+            Comparator.comparingLong(Load::tokens)
+                .thenComparingLong(Load::requests)
+                .thenComparingInt(Load::rank));
+    for (int r = 0; r < n.length; r++) {
+      if (n[r] < expected) {
+        heap.add(new Load(load[r], n[r], r));
+      }
+    }
+    rest.sort(Comparator.comparingInt(Request::promptTokens).reversed());
+    for (Request q : rest) {
+      Load least = heap.remove();
+      assigned.get(least.rank).add(q);
+      if (least.requests + 1 < expected) {
+        heap.add(new Load(least.tokens + q.promptTokens(), least.requests + 1, least.rank));
+      }
+    }
+    return (int) expected;
+  }
+
+  private Sequence enter(Request request) {
+    return new Sequence(
+        request,
+        config.role() == WorkerRole.CONTEXT ? 1 : request.maxNewTokens(),
+        config.role() == WorkerRole.GENERATION
+            ? RequestState.GENERATION_INIT
+            : RequestState.CONTEXT_INIT);
+  }
+
+  /**
+   * What became of transfers, then who is cancelled. Pages of a running transfer stay until it is
+   * over, whoever cancels (spec 06 BC-31).
+   */
+  private void applyNews(Rank rank) {
+    for (Sequence s : List.copyOf(rank.active)) {
+      RequestState becomes = news.get(s.request.id());
+      if (s.state == RequestState.GENERATION_TRANSFER && becomes != null) {
+        transferIsOver(rank, s, becomes);
+      }
+    }
+    for (Sequence s : List.copyOf(rank.active)) {
+      if (cancels.contains(s.request.id())) {
+        s.cancelled = true;
+        if (s.state != RequestState.GENERATION_TRANSFER) {
+          end(rank, s, "CANCELLED");
+        }
+      }
+    }
+  }
+
+  private static void transferIsOver(Rank rank, Sequence s, RequestState becomes) {
+    if (s.cancelled) {
+      end(rank, s, "CANCELLED");
+    } else if (becomes == RequestState.TRANSFER_ERROR) {
+      end(rank, s, "FAILED");
+    } else {
+      s.state = RequestState.GENERATION_TRANSFER_COMPLETE;
+      s.settled = 1; // the context worker made the first token
+      if (s.settled >= s.maxNewTokens) {
+        end(rank, s, "FINISHED");
+      }
+    }
+  }
+
+  /** §7.1: retirees count; requests whose KV isn't here don't, where there is a transceiver. */
+  private int forwardable(Rank rank) {
+    int count = 0;
+    for (Sequence s : rank.active) {
+      boolean noKv =
+          s.state == RequestState.GENERATION_INIT || s.state == RequestState.GENERATION_TRANSFER;
+      count += config.transfer() == EngineConfig.Transfer.TRANSCEIVER && noKv ? 0 : 1;
+    }
+    return count;
+  }
+
+  private long freeLeases(Rank rank) {
+    return config.plan().spendableLeases() - rank.holders().stream().filter(s -> s.lease).count();
+  }
+
+  private long freeSeats(Rank rank) {
+    return config.plan().seats().count() - rank.holders().stream().filter(s -> s.seat).count();
+  }
+
+  private long freePages(Rank rank) {
+    return config.pages() < 0
+        ? Long.MAX_VALUE
+        : config.pages() - rank.holders().stream().mapToLong(s -> s.pages).sum();
+  }
+
+  private long pagesOf(Sequence s) {
+    var shape = config.plan().shape();
+    long tokens = (long) s.request.promptTokens() + s.maxNewTokens + shape.draftTokens();
+    return (tokens + shape.tokensPerBlock() - 1) / shape.tokensPerBlock();
+  }
+
+  /** KV to the last token, all of it or none; nobody waits while holding. */
+  private WaitReason claim(Rank rank, Sequence s, boolean withSeat) {
+    boolean needsLease = !s.lease;
+    boolean needsSeat = withSeat && !s.seat;
+    if (needsLease && pagesOf(s) > freePages(rank)) {
+      return WaitReason.PAGES;
+    }
+    if (needsLease && freeLeases(rank) < 1) {
+      return WaitReason.LEASE;
+    }
+    if (needsSeat && freeSeats(rank) < 1) {
+      return WaitReason.SEAT;
+    }
+    if (needsLease || needsSeat) {
+      rank.claimed.add(s);
+      if (!needsLease) {
+        rank.hadLease.add(s);
+      }
+    }
+    if (needsLease) {
+      s.lease = true;
+      s.pages = pagesOf(s);
+    }
+    s.seat |= withSeat;
+    return WaitReason.NONE;
+  }
+
+  /**
+   * A request before its transfer takes a lease and pages, no seat; what is started stays started.
+   */
+  private void startReceives(Rank rank) {
+    if (config.transfer() == EngineConfig.Transfer.NONE) {
+      return;
+    }
+    int most = Math.max(stages * batchPositions, adp ? 2 : 1);
+    for (Sequence s : rank.active) {
+      if (s.state != RequestState.GENERATION_INIT) {
+        continue;
+      }
+      long holding = rank.active.stream().filter(o -> o.lease && !o.retiring()).count();
+      WaitReason reason = holding >= most ? WaitReason.BATCH : claim(rank, s, false);
+      if (reason == WaitReason.NONE) {
+        s.state = RequestState.GENERATION_TRANSFER;
+      } else {
+        rank.defer(reason);
+      }
+    }
+    rank.claimed.clear();
+    rank.hadLease.clear();
+  }
+
+  /** States in [10, end); generations first, then contexts, each in order of admission. */
+  private void schedule(Rank rank) {
+    var contexts = new ArrayList<Sequence>();
+    var generations = new ArrayList<Sequence>();
+    for (Sequence s : rank.active) {
+      if (s.state == RequestState.GENERATION_TRANSFER) {
+        rank.defer(WaitReason.TRANSFER);
+      } else if (s.state.value() < RequestState.CONTEXT_INIT.value()) {
+        continue;
+      } else if (s.state.value() >= config.rangeEnd()) {
+        rank.defer(WaitReason.RETIRING);
+      } else if (stages > 1 && s.flights > 0) {
+        rank.defer(WaitReason.IN_FLIGHT);
+      } else {
+        (s.prefills() ? contexts : generations).add(s);
+      }
+    }
+    int each = 1 + config.plan().shape().draftTokens();
+    for (Sequence s : generations) {
+      WaitReason reason =
+          rank.batch.size() >= batchPositions
+              ? WaitReason.BATCH
+              : rank.batch.tokens() + each > tokenLimit ? WaitReason.TOKENS : claim(rank, s, true);
+      if (reason == WaitReason.NONE) {
+        rank.batch.positions.add(new Position(s, each, true, false));
+      } else {
+        rank.defer(reason);
+      }
+    }
+    WaitReason closed = WaitReason.NONE;
+    for (Sequence s : contexts) {
+      int remaining = s.request.promptTokens() - s.context;
+      int left = tokenLimit - rank.batch.tokens();
+      int tokens =
+          config.chunkedContext() == EngineConfig.Chunking.NONE
+              ? remaining
+              : Math.min(remaining, left);
+      WaitReason reason = closed;
+      if (reason == WaitReason.NONE) {
+        reason =
+            rank.batch.size() >= batchPositions
+                ? WaitReason.BATCH
+                : tokens > left || tokens == 0 ? WaitReason.TOKENS : claim(rank, s, true);
+      }
+      if (reason == WaitReason.NONE) {
+        rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
+      } else {
+        rank.defer(reason);
+        // A lease or a seat may be held by one behind; batch, tokens and pages keep the order.
+        closed = reason == WaitReason.LEASE || reason == WaitReason.SEAT ? closed : reason;
+      }
+    }
+  }
+
+  private static void launch(Batch batch) {
+    for (Position p : batch.positions) {
+      Sequence s = p.sequence;
+      s.flights++;
+      if (p.context) {
+        s.context += p.tokens;
+      }
+      if (p.makesToken) {
+        s.underway++;
+        if (!s.retiring()) {
+          s.state = RequestState.GENERATION;
+        }
+      }
+    }
+  }
+
+  /**
+   * §10: non-overlap settles at once, overlap one batch later (§7.4), a pipeline stages - 1 later.
+   */
+  private void settle(Rank rank, boolean launched) {
+    if (stages > 1) {
+      rank.flying.addLast(launched ? rank.batch : new Batch());
+      if (rank.flying.size() == stages) {
+        results(rank, rank.flying.removeFirst());
+      }
+    } else if (!overlap) {
+      results(rank, launched ? rank.batch : new Batch());
+    } else if (launched || rank.batch.positions.isEmpty()) {
+      // A rank with work of its own while a peer is empty keeps its previous batch; a dummy went
+      // back with the veto.
+      List.copyOf(rank.flying).forEach(previous -> results(rank, previous));
+      rank.flying.clear();
+      if (launched) {
+        rank.flying.addLast(rank.batch);
+      }
+    }
+  }
+
+  private void results(Rank rank, Batch batch) {
+    for (Position p : batch.positions) {
+      Sequence s = p.sequence;
+      s.flights--;
+      s.underway -= p.makesToken ? 1 : 0;
+      if (!s.end.isEmpty()) {
+        leaveIfLanded(rank, s);
+      } else if (p.makesToken) {
+        s.settled++;
+        rank.tokensOut++;
+        if (s.settled
+            >= Math.min(s.maxNewTokens, stopAt.getOrDefault(s.request.id(), s.maxNewTokens))) {
+          end(rank, s, "FINISHED");
+        }
+      }
+    }
+  }
+
+  private boolean marks() {
+    return config.mark() == RetiringMark.EVERY_STAGE;
+  }
+
+  /** §1: predictive, from the token count alone. */
+  private static void markRetiring(Batch batch) {
+    for (Position p : batch.positions) {
+      Sequence s = p.sequence;
+      if (s.state == RequestState.GENERATION
+          && s.end.isEmpty()
+          && s.settled + s.underway >= s.maxNewTokens) {
+        s.state = RequestState.RETIRING;
+      }
+    }
+  }
+
+  private static void end(Rank rank, Sequence s, String how) {
+    s.end = how;
+    rank.active.remove(s);
+    rank.over.add(s);
+    leaveIfLanded(rank, s);
+  }
+
+  private static void leaveIfLanded(Rank rank, Sequence s) {
+    if (s.flights == 0) {
+      rank.over.remove(s);
+      rank.done.add(s.request.id() + ":" + s.end + ":" + s.settled);
+    }
+  }
+
+  /** What a run adds up to, by name: for comparisons of whole runs. */
+  public static Map<String, Long> histogram(List<String> values) {
+    var counts = new TreeMap<String, Long>();
+    values.forEach(v -> counts.merge(v, 1L, Long::sum));
+    return counts;
+  }
+}
