@@ -149,6 +149,7 @@ int32_t berth_kv_grow(berth_kv_t kv, const uint64_t *handles, const int32_t *gro
   }
   int32_t first = BERTH_OK;
   for (int32_t i = 0; i < n; ++i) {
+    if (i + 8 < n) kv->cache.prefetch(handles[i + 8]);
     statuses[i] = code(kv->cache.grow(handles[i], grow == nullptr ? 0 : grow[i], advance == nullptr ? 0 : advance[i]));
     if (first == BERTH_OK) first = statuses[i];
   }

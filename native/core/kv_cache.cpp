@@ -70,6 +70,7 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
     specials_ = ZeroedArray<Special>(at(config.index_blocks) * at(specials));
   }
   sequences_ = ZeroedArray<Sequence>(sequences);
+  cold_ = ZeroedArray<Cold>(sequences);
   pages_ = ZeroedArray<int32_t>(sequences * at(config.beams) * lists * at(config.max_blocks));
   states_ = ZeroedArray<int32_t>(sequences * at(state_count_));
   tails_ = ZeroedArray<int32_t>(sequences * at(config.tokens_per_block));
@@ -306,7 +307,7 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   s.beams = 1;
   s.row = s.tip = s.partial_run = s.partial_block = s.state_block = kNone;
   s.tenant = op.tenant;
-  s.scope = scope;
+  cold(s).scope = scope;
   s.rebase = (op.flags & BERTH_KV_NO_REBASE) == 0;
   std::fill_n(states(s), state_count_, kNone);
   ++open_;
@@ -571,13 +572,25 @@ Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept 
   if (s == nullptr) return status;
   const int64_t capacity = int64_t{s->capacity} + tokens;
   const int64_t history = int64_t{s->history} + advance;
-  // Most steps need no page and, without windows, nothing else either.
   const int64_t room = int64_t{s->blocks} * config_.tokens_per_block - capacity;
-  if (advance >= 0 && s->active && full_count_ == life_cycles() && history <= capacity && room >= 0 &&
-      room < config_.tokens_per_block) {
-    s->capacity = static_cast<int32_t>(capacity);
-    s->history = static_cast<int32_t>(history);
-    return Status::kOk;
+  // Most steps need no page and, without windows, nothing else either; the others mostly one that is there.
+  if (advance >= 0 && s->active && full_count_ == life_cycles() && history <= capacity) {
+    if (room >= 0 && room < config_.tokens_per_block) {
+      s->capacity = static_cast<int32_t>(capacity);
+      s->history = static_cast<int32_t>(history);
+      return Status::kOk;
+    }
+    if (room < 0 && room >= -config_.tokens_per_block && s->beams == 1 && s->blocks < config_.max_blocks &&
+        full_count_ == 1 && slots_[0].free() != 0) {
+      int32_t *page = pages(*s, 0, 0) + s->blocks;
+      take(0, page, 1);
+      ++held_[0];
+      backend_->edit(0, s->row, s->blocks, 1, page);
+      ++s->blocks;
+      s->capacity = static_cast<int32_t>(capacity);
+      s->history = static_cast<int32_t>(history);
+      return Status::kOk;
+    }
   }
   return resize(*s, capacity, history, nullptr);
 }
@@ -612,7 +625,7 @@ void KvCache::advance(Sequence &s, int32_t history) noexcept {
 PrefixTree::Retention KvCache::retention(const Sequence &s, int32_t block) const noexcept {
   const int64_t token = int64_t{block} * config_.tokens_per_block;
   for (int32_t i = 0; i < s.ranges; ++i) {
-    const Range &r = s.range[at(i)];
+    const Range &r = cold(s).range[at(i)];
     if (token >= r.first && token < r.end) return {r.priority, s.tenant, r.expires};
   }
   return {config_.default_priority, s.tenant, PrefixTree::kNever};
@@ -622,11 +635,11 @@ PrefixTree::Retention KvCache::retention(const Sequence &s, int32_t block) const
 Status KvCache::retain(Sequence &s, const berth_kv_op &op) noexcept {
   const int32_t end = op.b == -1 ? std::numeric_limits<int32_t>::max() : op.b;
   if (op.a < 0 || end <= op.a || !within(op.c, 0, 100) || op.time < -1) return Status::kArgument;
-  if (s.ranges != 0 && op.a < s.range[at(s.ranges - 1)].end) return Status::kArgument;
+  if (s.ranges != 0 && op.a < cold(s).range[at(s.ranges - 1)].end) return Status::kArgument;
   if (s.ranges == kRanges) return Status::kCapacity;
   int64_t expires = PrefixTree::kNever;
   if (op.time >= 0 && op.time < PrefixTree::kNever - now_) expires = now_ + op.time;
-  s.range[at(s.ranges++)] = {op.a, end, op.c, expires};
+  cold(s).range[at(s.ranges++)] = {op.a, end, op.c, expires};
   return Status::kOk;
 }
 
@@ -733,7 +746,7 @@ void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) 
         theirs = mine;
         --held_[at(g)];
         ++cached_[at(g)];
-        emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, s.scope, config_.tokens_per_block, 0, level,
+        emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, cold(s).scope, config_.tokens_per_block, 0, level,
              config_.default_priority);
       }
       if (!life(l).full()) hold(l, block);
@@ -756,7 +769,7 @@ void KvCache::give(Sequence &s, int32_t first, const int32_t *ids, int32_t n) no
       --held_[at(g)];
       ++cached_[at(g)];
       if (!life(l).full()) hold(l, ids[i]);
-      if (ring_) emit(BERTH_KV_STORED, ids[i], l, s.scope, run.fill, 0, 0, run.priority);
+      if (ring_) emit(BERTH_KV_STORED, ids[i], l, cold(s).scope, run.fill, 0, 0, run.priority);
     }
   }
 }
@@ -789,7 +802,7 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
     ++cached_[at(g)];
     special(l, block).epoch = launch_;
     if (!end) list_special(l, block, kTails);
-    emit(BERTH_KV_STORED, block, l, s.scope, config_.tokens_per_block, 0, 0, config_.default_priority);
+    emit(BERTH_KV_STORED, block, l, cold(s).scope, config_.tokens_per_block, 0, 0, config_.default_priority);
   }
 }
 

@@ -33,6 +33,11 @@ class KvCache {
 
   Status apply(berth_kv_op &op) noexcept;
   Status grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept;
+  // The sequence will be asked for soon.
+  void prefetch(uint64_t handle) const noexcept {
+    const uint32_t i = static_cast<uint32_t>(handle);
+    if (i < sequences_.size()) __builtin_prefetch(&sequences_[i], 1);
+  }
   Status probe(const KvScope &scope, std::span<const int64_t> offsets, int32_t *matched) noexcept;
   Status prepare(berth_kv_batch &batch) noexcept;
   Status epoch(uint64_t launch, uint64_t complete) noexcept;
@@ -64,22 +69,27 @@ class KvCache {
     int32_t priority;
     int64_t expires;
   };
+  // One cache line: all that a step reads.
   struct Sequence {
     uint32_t generation;  // odd: open
     bool active;
     Commit commit;
     bool rebase;
+    uint8_t ranges;
     int32_t beams;
     int32_t row;  // kNone unless active
     int32_t tenant;
     int32_t tip;  // run; kNone: reuses and stores nothing
     int32_t partial_run, partial_block;  // to be copied by the first resume
-    int32_t state_block;                 // whose state the first resume copies
+    int32_t state_block;                 // whose state the next resume copies
     int32_t committed, history, capacity;
     int32_t blocks;    // ceil(capacity / tokens a block)
     int32_t in_index;  // the first so many belong to the index
-    int32_t ranges;
     int32_t next_free;
+    int32_t unused;
+  };
+  static_assert(sizeof(Sequence) == 64);
+  struct Cold {
     KvScope scope;
     std::array<Range, kRanges> range;
   };
@@ -120,6 +130,8 @@ class KvCache {
   const int32_t *pages(const Sequence &s, int32_t beam, int32_t l) const noexcept {
     return const_cast<KvCache *>(this)->pages(s, beam, l);
   }
+  Cold &cold(const Sequence &s) noexcept { return cold_[at(number(s))]; }
+  const Cold &cold(const Sequence &s) const noexcept { return cold_[at(number(s))]; }
   int32_t *states(const Sequence &s) noexcept { return states_.data() + at(number(s)) * at(state_count_); }
   int32_t *tail(const Sequence &s) noexcept { return tails_.data() + at(number(s)) * at(config_.tokens_per_block); }
 
@@ -212,6 +224,7 @@ class KvCache {
   ZeroedArray<uint64_t> uids_;               // [blocks]
   ZeroedArray<Special> specials_;            // [specials][blocks]
   ZeroedArray<Sequence> sequences_;
+  ZeroedArray<Cold> cold_;
   ZeroedArray<int32_t> pages_;               // [sequences][beams][life cycles][max_blocks]
   ZeroedArray<int32_t> states_;              // [sequences][states]
   ZeroedArray<int32_t> tails_;               // [sequences][tokens_per_block]: committed tokens of the block begun

@@ -10,27 +10,31 @@
 
 namespace berth {
 
-// A zeroed array whose memory is only touched where it is used.
+// A zeroed array whose memory is only touched where it is used, from a cache line's start.
 template <class T>
 class ZeroedArray {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  static constexpr size_t kLine = 64;
 
  public:
   ZeroedArray() = default;
-  explicit ZeroedArray(size_t n) : data_(static_cast<T *>(std::calloc(std::max<size_t>(n, 1), sizeof(T)))), size_(n) {
-    if (!data_) throw std::bad_alloc();
+  explicit ZeroedArray(size_t n) : memory_(std::calloc(n * sizeof(T) + kLine, 1)), size_(n) {
+    if (!memory_) throw std::bad_alloc();
+    const uintptr_t at = reinterpret_cast<uintptr_t>(memory_.get());
+    data_ = reinterpret_cast<T *>((at + kLine - 1) & ~(kLine - 1));
   }
-  T &operator[](size_t i) noexcept { return data_.get()[i]; }
-  const T &operator[](size_t i) const noexcept { return data_.get()[i]; }
-  T *data() noexcept { return data_.get(); }
-  const T *data() const noexcept { return data_.get(); }
+  T &operator[](size_t i) noexcept { return data_[i]; }
+  const T &operator[](size_t i) const noexcept { return data_[i]; }
+  T *data() noexcept { return data_; }
+  const T *data() const noexcept { return data_; }
   size_t size() const noexcept { return size_; }
 
  private:
   struct Free {
-    void operator()(T *p) const noexcept { std::free(p); }
+    void operator()(void *p) const noexcept { std::free(p); }
   };
-  std::unique_ptr<T, Free> data_;
+  std::unique_ptr<void, Free> memory_;
+  T *data_ = nullptr;
   size_t size_ = 0;
 };
 

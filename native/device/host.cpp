@@ -11,6 +11,38 @@ namespace berth::device {
 namespace {
 
 int32_t *ints(uint64_t address) noexcept { return reinterpret_cast<int32_t *>(static_cast<uintptr_t>(address)); }
+// A row of a table (spec 03 section 4.2): slots to page indices, keys and values. The ranges were checked at creation.
+struct Indices {
+  int32_t scale;
+  int32_t value_offset;
+  int32_t bad;
+};
+[[gnu::always_inline]] inline void index_row(const int32_t *__restrict slots, int32_t n, const Indices &x,
+                                             int32_t *__restrict keys, int32_t *__restrict values) noexcept {
+  for (int32_t b = 0; b < n; ++b) {
+    const int32_t none = slots[b] >> 31;
+    const int32_t key = slots[b] * x.scale;
+    keys[b] = (key & ~none) | (x.bad & none);
+    values[b] = ((key + x.value_offset) & ~none) | (x.bad & none);
+  }
+}
+void index_row_any(const int32_t *slots, int32_t n, const Indices &x, int32_t *keys, int32_t *values) noexcept {
+  index_row(slots, n, x, keys, values);
+}
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void index_row_avx2(const int32_t *slots, int32_t n, const Indices &x, int32_t *keys,
+                                            int32_t *values) noexcept {
+  index_row(slots, n, x, keys, values);
+}
+#endif
+using IndexRow = void (*)(const int32_t *, int32_t, const Indices &, int32_t *, int32_t *) noexcept;
+IndexRow best_index_row() noexcept {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return index_row_avx2;
+#endif
+  return index_row_any;
+}
+
 int64_t *longs(uint64_t address) noexcept { return reinterpret_cast<int64_t *>(static_cast<uintptr_t>(address)); }
 
 }  // namespace
@@ -179,6 +211,7 @@ void HostBackend::do_views(const Gather &gather) noexcept {
   const size_t width = static_cast<size_t>(max_blocks_);
   const int32_t bad = gather.bad_value;
   const int32_t tpb = layout_.tokens_per_block();
+  const IndexRow index = best_index_row();
   for (size_t v = 0; v < layout_.views().size(); ++v) {
     const KvLayout::View &view = layout_.views()[v];
     const int32_t *source = table(view.life_cycle);
@@ -186,16 +219,9 @@ void HostBackend::do_views(const Gather &gather) noexcept {
     if (gather.table != 0) {
       int32_t *out = ints(gather.table) + v * static_cast<size_t>(gather.output_rows) * 2 * width;
       for (size_t i = 0; i < n; ++i) {
-        const int32_t *__restrict row = source + static_cast<size_t>(gather.rows[i]) * width;
-        int32_t *__restrict keys = out + i * 2 * width;
-        int32_t *__restrict values = keys + width;
-        const int32_t used = gather.blocks[i];
-        for (int32_t b = 0; b < used; ++b) {
-          const int32_t slot = row[b];
-          const int32_t key = slot < 0 ? bad : slot * scale;
-          keys[b] = key;
-          values[b] = slot < 0 ? bad : key + view.value_offset;
-        }
+        const int32_t *row = source + static_cast<size_t>(gather.rows[i]) * width;
+        int32_t *keys = out + i * 2 * width;
+        index(row, gather.blocks[i], {scale, view.value_offset, bad}, keys, keys + width);
       }
       if (gather.clear_padding) {
         std::fill(out + n * 2 * width, out + static_cast<size_t>(gather.output_rows) * 2 * width, bad);

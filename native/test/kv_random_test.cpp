@@ -37,4 +37,16 @@ TEST(aWindowBesideFullAttention) { histories(3); }
 TEST(aWindowAndFullAttentionInOnePool) { histories(4); }
 TEST(windowsAndAState) { histories(5); }
 
+
+TEST(anyBytesAreAHistory) {
+  std::mt19937_64 random(11);
+  for (int32_t i = 0; i < 200; ++i) {
+    std::vector<uint8_t> bytes(random() % 600);
+    for (uint8_t &byte : bytes) byte = static_cast<uint8_t>(random());
+    berth::test::Choices choices(bytes.data(), bytes.size());
+    berth::test::KvWorld world(berth::test::kv_shape(i, choices), choices);
+    world.run(static_cast<int32_t>(bytes.size()));
+  }
+}
+
 TEST_MAIN

@@ -70,6 +70,14 @@ public final class KvCache implements AutoCloseable {
     return new KvOps(kv, capacity);
   }
 
+  /**
+   * The token arena, {@code int32[tokenArena]}. Operations that are given tokens put them at its
+   * beginning; a caller who writes prompts there itself, with no copy in between, names their place.
+   */
+  public MemorySegment tokens() {
+    return kv.tokens();
+  }
+
   /** Tables for batches of that shape. */
   public KvTables newTables(KvTables.Shape shape) {
     if (shape.rows() < 1 || shape.rows() > NativeKv.MAX || shape.tokens() < 0 || shape.csrPages() < 0) {

@@ -54,20 +54,28 @@ public final class KvOps {
 
   /** The same for tokens {@code int32[from, from + n)} of a segment. */
   public int open(KvScope scope, int tenant, Reuse reuse, MemorySegment prompt, long from, int n) {
-    int flags =
-        switch (reuse) {
-          case FULL -> 0;
-          case STORE_ONLY -> NativeKvOps.NO_REUSE;
-          case FIND_ONLY -> NativeKvOps.NO_COMMIT;
-          case KEEP_OWN_PAGES -> NativeKvOps.NO_REBASE;
-        };
-    return tokens(NativeKvOps.OPEN, 0, scope, tenant, flags, prompt, from, n);
+    return tokens(NativeKvOps.OPEN, 0, scope, tenant, flags(reuse), prompt, from, n);
   }
 
   /** Looks a prompt up and pins the blocks found: they stay until the pin is let go. */
   public int pin(KvScope scope, int[] prompt) {
     return tokens(
         NativeKvOps.LOOKUP, 0, scope, 0, NativeKvOps.PIN, MemorySegment.ofArray(prompt), 0, prompt.length);
+  }
+
+  /** {@link #open(KvScope, int, Reuse, int[])} of n tokens at a place in {@link KvCache#tokens()}. */
+  public int openAt(KvScope scope, int tenant, Reuse reuse, long place, int n) {
+    return at(NativeKvOps.OPEN, 0, scope, tenant, flags(reuse), place, n);
+  }
+
+  /** {@link #pin(KvScope, int[])} of n tokens at a place in {@link KvCache#tokens()}. */
+  public int pinAt(KvScope scope, long place, int n) {
+    return at(NativeKvOps.LOOKUP, 0, scope, 0, NativeKvOps.PIN, place, n);
+  }
+
+  /** {@link #commit(long, int[])} of n tokens at a place in {@link KvCache#tokens()}. */
+  public int commitAt(long sequence, long place, int n) {
+    return at(NativeKvOps.COMMIT, sequence, KvScope.NONE, 0, 0, place, n);
   }
 
   /** Lets a pin go. */
@@ -197,6 +205,22 @@ public final class KvOps {
 
   private MemorySegment record(int i) {
     return records.asSlice(Objects.checkIndex(i, size) * NativeKv.OP_BYTES, NativeKv.OP_BYTES);
+  }
+
+  private static int flags(Reuse reuse) {
+    return switch (reuse) {
+      case FULL -> 0;
+      case STORE_ONLY -> NativeKvOps.NO_REUSE;
+      case FIND_ONLY -> NativeKvOps.NO_COMMIT;
+      case KEEP_OWN_PAGES -> NativeKvOps.NO_REBASE;
+    };
+  }
+
+  private int at(int kind, long handle, KvScope scope, int tenant, int flags, long place, int n) {
+    Objects.checkFromIndexSize(place, n, kv.tokens().byteSize() / Integer.BYTES);
+    int i = add(kind, handle, -1, -1, 0, 0, flags | scope.present() * NativeKvOps.LORA);
+    NativeKvOps.tokens(record(i), place, n, scope.lora().orElse(0), scope.salt().orElse(0), tenant);
+    return i;
   }
 
   private static int notNegative(int tokens) {
