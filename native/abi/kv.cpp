@@ -109,9 +109,9 @@ int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *bu
         !KvCache::valid(*config, layout, slots)) {
       return BERTH_E_ARGUMENT;
     }
-    auto backend = std::make_unique<HostBackend>(HostBackend::Config{
-        &layout, config->rows, config->max_blocks, config->staging, HostBackend::Mode{config->mode},
-        config->memory == 1, slots});
+    auto backend =
+        std::make_unique<HostBackend>(HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
+                                                          HostBackend::Mode{config->mode}, config->memory == 1, slots});
     *out = new berth_kv{KvCache(*config, layout, slots, std::move(backend))};
     return BERTH_OK;
   } catch (const std::bad_alloc &) {
@@ -248,8 +248,8 @@ int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, 
 }
 
 int32_t berth_kv_hash_blocks(int32_t algorithm, uint64_t lora, uint64_t salt, int32_t scope, const uint8_t *parent,
-                             const int32_t *tokens, int32_t n, int32_t tokens_per_block, uint8_t *out,
-                             int64_t capacity, uint8_t *digest) {
+                             const int32_t *tokens, int32_t n, int32_t tokens_per_block, uint8_t *out, int64_t capacity,
+                             uint8_t *digest) {
   const KvScope key{lora, salt, static_cast<uint32_t>(scope)};
   if (algorithm < BERTH_KV_V1_BLOCK_KEY || algorithm > BERTH_KV_V2_SHA256_64 || !key.valid() || n < 0 ||
       tokens_per_block < 1 || !valid_array(tokens, n) || capacity < 0 || !valid_array(out, capacity)) {

@@ -39,7 +39,8 @@ bool KvCache::valid(const berth_kv_config &c, const KvLayout &layout, std::span<
   for (int32_t level = 0; level < kLevels; ++level) {
     for (int32_t group = 0; group < layout.groups(); ++group) {
       const int64_t n = pages[at(level * layout.groups() + group)];
-      if (!within(n, level == 0 ? 1 : 0, std::min<int64_t>(layout.max_slots(group), (1 << kLevelShift) - 1))) return false;
+      if (!within(n, level == 0 ? 1 : 0, std::min<int64_t>(layout.max_slots(group), (1 << kLevelShift) - 1)))
+        return false;
     }
   }
   return true;
@@ -62,9 +63,12 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
   const size_t lists = layout_.life_cycles().size();
   const size_t sequences = at(config.sequences);
   if (config.index_blocks > 0) {
-    tree_ = std::make_unique<PrefixTree>(
-        PrefixTree::Config{config.index_blocks, config.scopes, config.tokens_per_block, config.tenants,
-                           config.partial_reuse == 1, {config.hash_key[0], config.hash_key[1]}});
+    tree_ = std::make_unique<PrefixTree>(PrefixTree::Config{config.index_blocks,
+                                                            config.scopes,
+                                                            config.tokens_per_block,
+                                                            config.tenants,
+                                                            config.partial_reuse == 1,
+                                                            {config.hash_key[0], config.hash_key[1]}});
     locs_ = ZeroedArray<int32_t>(at(config.index_blocks) * lists);
     uids_ = ZeroedArray<uint64_t>(at(config.index_blocks));
     specials_ = ZeroedArray<Special>(at(config.index_blocks) * at(specials));
@@ -78,7 +82,7 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
   pins_ = ZeroedArray<Pin>(at(config.pins));
   arena_ = ZeroedArray<int32_t>(at(config.token_arena));
   quotas_.resize(at(config.tenants));
-  ids_.resize(at(config.max_blocks));
+  ids_ = ZeroedArray<int32_t>(at(config.max_blocks));
   columns_.resize(at(config.rows) * (4 + at(state_count_)));
   free_sequence_ = free_pin_ = kNone;
   if (config.event_ring_log2 != 0) {
@@ -157,8 +161,7 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
   switch (op.kind) {
     case BERTH_KV_RESUME: return resume(*s, op);
     case BERTH_KV_SUSPEND: suspend(*s); return Status::kOk;
-    case BERTH_KV_RESIZE:
-      return resize(*s, op.a == -1 ? s->capacity : op.a, op.b == -1 ? s->history : op.b, &op);
+    case BERTH_KV_RESIZE: return resize(*s, op.a == -1 ? s->capacity : op.a, op.b == -1 ? s->history : op.b, &op);
     case BERTH_KV_COMMIT: return commit(*s, op);
     case BERTH_KV_STOP:
       if (s->beams != 1) return Status::kState;
@@ -182,8 +185,8 @@ bool KvCache::tokens_of(const berth_kv_op &op, std::span<const int32_t> &tokens)
 
 // The longest usable match of all but the prompt's last token: that one has to be computed anyway.
 KvCache::Found KvCache::search(int32_t root, std::span<const int32_t> prompt) noexcept {
-  const auto usable_tokens = prompt.first(
-      std::min(prompt.size() - 1, at(config_.max_blocks) * at(config_.tokens_per_block) - 1));
+  const auto usable_tokens =
+      prompt.first(std::min(prompt.size() - 1, at(config_.max_blocks) * at(config_.tokens_per_block) - 1));
   PrefixTree::Match match = tree_->find(root, usable_tokens, config_.partial_reuse == 1);
   const int32_t blocks = usable(match);
   if (blocks < match.blocks) {
@@ -406,8 +409,8 @@ Status KvCache::resume(Sequence &s, berth_kv_op &op) noexcept {
   return Status::kOk;
 }
 
-// Everything that the sequence uses comes to the device: index blocks from lower levels, private copies of a block that is
-// reused in part and of a state. The pages are there.
+// Everything that the sequence uses comes to the device: index blocks from lower levels, private copies of a block that
+// is reused in part and of a state. The pages are there.
 void KvCache::onboard(Sequence &s) noexcept {
   if (s.in_index != 0 && full_count_ != 0) {
     std::array<int32_t, KvLayout::kMaxLifeCycles> slot;
@@ -519,8 +522,8 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
       if (life(l).state()) continue;
       const size_t g = at(group_of(l));
       const LifeCycle::Range stale = life(l).stale(history, tpb);
-      const int64_t skipped = std::max<int64_t>(
-          0, std::min<int64_t>(stale.second, blocks) - std::max<int64_t>(stale.first, s.blocks));
+      const int64_t skipped =
+          std::max<int64_t>(0, std::min<int64_t>(stale.second, blocks) - std::max<int64_t>(stale.first, s.blocks));
       needs[g] += (blocks - s.blocks - skipped) * s.beams;
       if (life(l).full() || history == s.history) continue;
       for (int64_t b = std::max(stale.first, life(l).stale(s.history, tpb).second);
@@ -676,8 +679,8 @@ Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   return Status::kOk;
 }
 
-// Full blocks that follow what the sequence has in the index: blocks that are there already take the place of its own, the
-// others become part of it with the pages they have.
+// Full blocks that follow what the sequence has in the index: blocks that are there already take the place of its own,
+// the others become part of it with the pages they have.
 void KvCache::commit_blocks(Sequence &s, const int32_t *tokens, int32_t n) noexcept {
   if (s.commit != Commit::kAllowed) return;
   if (tree_->run(s.tip).orphan) {
@@ -720,8 +723,8 @@ void KvCache::commit_blocks(Sequence &s, const int32_t *tokens, int32_t n) noexc
   }
 }
 
-// Blocks [first, first + n) of the sequence are those of the index from now on. Where the index lacks a page, or has it on
-// a lower level, it gets the sequence's; else the sequence gives up its own.
+// Blocks [first, first + n) of the sequence are those of the index from now on. Where the index lacks a page, or has it
+// on a lower level, it gets the sequence's; else the sequence gives up its own.
 void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) noexcept {
   counts_.rebased += n;
   for (int32_t l = 0; l < life_cycles(); ++l) {
@@ -746,8 +749,8 @@ void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) 
         theirs = mine;
         --held_[at(g)];
         ++cached_[at(g)];
-        emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, cold(s).scope, config_.tokens_per_block, 0, level,
-             config_.default_priority);
+        emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, cold(s).scope, config_.tokens_per_block, 0,
+             level, config_.default_priority);
       }
       if (!life(l).full()) hold(l, block);
     }
@@ -774,8 +777,8 @@ void KvCache::give(Sequence &s, int32_t first, const int32_t *ids, int32_t n) no
   }
 }
 
-// A state is worth keeping where it is exactly that of a block's end and nothing that was launched changes it: the block
-// must be the last, and nothing allocated beyond.
+// A state is worth keeping where it is exactly that of a block's end and nothing that was launched changes it: the
+// block must be the last, and nothing allocated beyond.
 void KvCache::store_state(Sequence &s, bool end) noexcept {
   if (state_count_ == 0 || s.commit != Commit::kAllowed || s.in_index == 0 || s.capacity != s.history ||
       s.history != s.in_index * config_.tokens_per_block) {
@@ -970,8 +973,8 @@ void KvCache::make_free(const Needs &needs) noexcept {
   }
 }
 
-// One page of the group comes free: of a window that moved on, or else the lowest in rank and oldest of window tails and
-// leaves.
+// One page of the group comes free: of a window that moved on, or else the lowest in rank and oldest of window tails
+// and leaves.
 void KvCache::evict(int32_t group) noexcept {
   int32_t oldest_l = kNone;
   int32_t oldest_block = kNone;
@@ -992,9 +995,8 @@ void KvCache::evict(int32_t group) noexcept {
   }
   const PrefixTree::Victim victim = fulls_[at(group)] == 0 ? PrefixTree::Victim{} : tree_->victim(0, quotas_);
   const bool tail_first =
-      oldest_block != kNone &&
-      (victim.run == PrefixTree::kNone || config_.default_priority < victim.rank ||
-       (config_.default_priority == victim.rank && stamp < victim.stamp));
+      oldest_block != kNone && (victim.run == PrefixTree::kNone || config_.default_priority < victim.rank ||
+                                (config_.default_priority == victim.rank && stamp < victim.stamp));
   if (tail_first) {
     drop_special(oldest_l, oldest_block);
   } else {
@@ -1002,8 +1004,8 @@ void KvCache::evict(int32_t group) noexcept {
   }
 }
 
-// The last block of an unreferenced run on which nothing of its level builds: a level down if it is worth it and there is
-// room, else out of the index with all that builds on it further down.
+// The last block of an unreferenced run on which nothing of its level builds: a level down if it is worth it and there
+// is room, else out of the index with all that builds on it further down.
 void KvCache::evict_block(int32_t run, int32_t level) noexcept {
   if (level + 1 < kLevels && tree_->run(run).rank >= config_.offload_min_priority && room(level + 1)) {
     const PrefixTree::Run r = tree_->run(run);
@@ -1296,8 +1298,8 @@ Status KvCache::sequence(uint64_t handle, int32_t *out) const noexcept {
   Status status;
   const Sequence *s = const_cast<KvCache *>(this)->find(handle, status);
   if (s == nullptr) return status;
-  const int32_t values[] = {s->active,  s->committed, s->history, s->capacity,
-                            s->blocks,  s->in_index,  s->row,     static_cast<int32_t>(s->commit)};
+  const int32_t values[] = {s->active, s->committed, s->history, s->capacity,
+                            s->blocks, s->in_index,  s->row,     static_cast<int32_t>(s->commit)};
   std::copy(std::begin(values), std::end(values), out);
   return Status::kOk;
 }

@@ -16,10 +16,10 @@
 
 namespace berth {
 
-// The KV memory of one rank: sequences and their pages, the index of what may be reused, eviction, resident block tables,
-// events (spec 03 sections 5 to 12). Pages of a sequence are its own until a block of them is committed; then they belong
-// to the index, which the sequence references. Not for two threads at once; all memory is taken at construction, but for
-// what an emulating backend keeps of steps under way.
+// The KV memory of one rank: sequences and their pages, the index of what may be reused, eviction, resident block
+// tables, events (spec 03 sections 5 to 12). Pages of a sequence are its own until a block of them is committed; then
+// they belong to the index, which the sequence references. Not for two threads at once; all memory is taken at
+// construction, but for what an emulating backend keeps of steps under way.
 class KvCache {
  public:
   static constexpr int32_t kLevelShift = 28;  // a page: level << 28 | slot; -1: none
@@ -79,7 +79,7 @@ class KvCache {
     int32_t beams;
     int32_t row;  // kNone unless active
     int32_t tenant;
-    int32_t tip;  // run; kNone: reuses and stores nothing
+    int32_t tip;                         // run; kNone: reuses and stores nothing
     int32_t partial_run, partial_block;  // to be copied by the first resume
     int32_t state_block;                 // whose state the next resume copies
     int32_t committed, history, capacity;
@@ -209,31 +209,31 @@ class KvCache {
   berth_kv_config config_;
   KvLayout layout_;
   std::unique_ptr<device::Backend> backend_;
-  std::vector<PageSlots> slots_;             // [levels][groups]
-  std::array<int32_t, 16> fulls_{};          // full-attention life cycles of a group
+  std::vector<PageSlots> slots_;     // [levels][groups]
+  std::array<int32_t, 16> fulls_{};  // full-attention life cycles of a group
   int32_t full_count_ = 0;
   int32_t state_count_ = 0;
-  std::vector<int32_t> special_of_;          // by life cycle; kNone: full attention
-  std::vector<int32_t> state_of_;            // by life cycle; kNone: not a state
-  std::vector<SpecialList> special_lists_;   // [specials][passed, tails]
+  std::vector<int32_t> special_of_;           // by life cycle; kNone: full attention
+  std::vector<int32_t> state_of_;             // by life cycle; kNone: not a state
+  std::vector<SpecialList> special_lists_;    // [specials][passed, tails]
   std::array<int64_t, 16> special_listed_{};  // by group
-  std::vector<int64_t> held_;                // by group
-  std::vector<int64_t> cached_;              // [levels][groups]
+  std::vector<int64_t> held_;                 // by group
+  std::vector<int64_t> cached_;               // [levels][groups]
   std::unique_ptr<PrefixTree> tree_;
-  ZeroedArray<int32_t> locs_;                // [blocks][life cycles]
-  ZeroedArray<uint64_t> uids_;               // [blocks]
-  ZeroedArray<Special> specials_;            // [specials][blocks]
+  ZeroedArray<int32_t> locs_;      // [blocks][life cycles]
+  ZeroedArray<uint64_t> uids_;     // [blocks]
+  ZeroedArray<Special> specials_;  // [specials][blocks]
   ZeroedArray<Sequence> sequences_;
   ZeroedArray<Cold> cold_;
-  ZeroedArray<int32_t> pages_;               // [sequences][beams][life cycles][max_blocks]
-  ZeroedArray<int32_t> states_;              // [sequences][states]
-  ZeroedArray<int32_t> tails_;               // [sequences][tokens_per_block]: committed tokens of the block begun
-  ZeroedArray<int32_t> row_owner_;           // sequence + 1
+  ZeroedArray<int32_t> pages_;      // [sequences][beams][life cycles][max_blocks]
+  ZeroedArray<int32_t> states_;     // [sequences][states]
+  ZeroedArray<int32_t> tails_;      // [sequences][tokens_per_block]: committed tokens of the block begun
+  ZeroedArray<int32_t> row_owner_;  // sequence + 1
   ZeroedArray<Pin> pins_;
   ZeroedArray<int32_t> arena_;
   std::vector<int64_t> quotas_;
-  std::vector<int32_t> ids_;                 // scratch: blocks of one append
-  std::vector<int32_t> columns_;             // scratch: rows, blocks, history, queries, states of a batch
+  ZeroedArray<int32_t> ids_;      // scratch: blocks of one append
+  std::vector<int32_t> columns_;  // scratch: rows, blocks, history, queries, states of a batch
   std::unique_ptr<std::byte, void (*)(void *)> ring_;
   size_t ring_bytes_ = 0;
   int32_t free_sequence_ = 0;

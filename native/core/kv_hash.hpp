@@ -21,7 +21,8 @@ class Sha256 {
   uint64_t length_ = 0;
 };
 
-// What makes two equal token runs different: adapter and salt (spec 03 section 8.1). Absent ones are 0 with their bit off.
+// What makes two equal token runs different: adapter and salt (spec 03 section 8.1). Absent ones are 0 with their bit
+// off.
 struct KvScope {
   static constexpr uint32_t kLora = 1;
   static constexpr uint32_t kSalt = 2;
@@ -40,9 +41,9 @@ enum class KvHash : int32_t { kV1BlockKey = 1, kV2Sha256 = 2, kV2Sha256_64 = 3 }
 // Bytes of one identity: 8, 32, 8.
 constexpr int32_t hash_bytes(KvHash algorithm) noexcept { return algorithm == KvHash::kV2Sha256 ? 32 : 8; }
 
-// The chain of blocks of up to tokens_per_block tokens (the last may be shorter), after parent (hash_bytes, or null: the
-// root of the scope). v2_sha256_64 continues a chain from its 32-byte digests only, so there parent is 32 bytes and each
-// identity is the first 8 bytes of its digest; last (32 bytes, may be null) receives the last digest.
+// The chain of blocks of up to tokens_per_block tokens (the last may be shorter), after parent (hash_bytes, or null:
+// the root of the scope). v2_sha256_64 continues a chain from its 32-byte digests only, so there parent is 32 bytes and
+// each identity is the first 8 bytes of its digest; last (32 bytes, may be null) receives the last digest.
 void hash_blocks(KvHash algorithm, const KvScope &scope, const uint8_t *parent, std::span<const int32_t> tokens,
                  int32_t tokens_per_block, uint8_t *out, uint8_t *last) noexcept;
 

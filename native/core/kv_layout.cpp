@@ -99,8 +99,7 @@ Status KvLayout::plan(std::span<const berth_kv_buffer> buffers, int32_t tokens_p
       group = groups.insert(group, sizes[l]);
       first_pool.push_back(static_cast<int32_t>(layout.pools_.size()));
       for (size_t p = 0; p < sizes[l].size(); ++p) {
-        layout.pools_.push_back(
-            {static_cast<int32_t>(groups.size()) - 1, static_cast<int32_t>(p), sizes[l][p]});
+        layout.pools_.push_back({static_cast<int32_t>(groups.size()) - 1, static_cast<int32_t>(p), sizes[l][p]});
       }
     }
     layout.life_cycles_[l].group = static_cast<int32_t>(group - groups.begin());
@@ -126,8 +125,7 @@ Status KvLayout::plan(std::span<const berth_kv_buffer> buffers, int32_t tokens_p
       for (const int32_t other : c.members) {
         const berth_kv_buffer &key = buffers[static_cast<size_t>(other)];
         if (key.layer != b.layer || key.role != b.role - 1) continue;
-        const int32_t offset =
-            (place.ordinal - layout.places_[static_cast<size_t>(other)].ordinal) * place.expansion;
+        const int32_t offset = (place.ordinal - layout.places_[static_cast<size_t>(other)].ordinal) * place.expansion;
         if (value_offset != 0 && value_offset != offset) return Status::kArgument;
         value_offset = offset;
       }

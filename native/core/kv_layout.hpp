@@ -22,7 +22,8 @@ struct LifeCycle {
   bool full() const noexcept { return window == kFull; }
   bool state() const noexcept { return window == kState; }
 
-  // Blocks [first, second) that nobody needs once h tokens are in the history; the token at position h is being computed.
+  // Blocks [first, second) that nobody needs once h tokens are in the history; the token at position h is being
+  // computed.
   struct Range {
     int64_t first;
     int64_t second;
@@ -31,8 +32,8 @@ struct LifeCycle {
 };
 
 // From buffers to pools (spec 03 section 4.1): buffers of one life cycle and one size stand side by side in a slot and
-// are a pool; life cycles whose pools have the same sizes share a pool group, where one slot number names one slot in each
-// pool. Every product is formed in 64 bits and held against 2^31 - 1.
+// are a pool; life cycles whose pools have the same sizes share a pool group, where one slot number names one slot in
+// each pool. Every product is formed in 64 bits and held against 2^31 - 1.
 class KvLayout {
  public:
   static constexpr int32_t kMaxBuffers = 1 << 16;
@@ -62,7 +63,8 @@ class KvLayout {
     int64_t offset;  // bytes of the buffer in its slot
   };
 
-  // kOk, or kArgument with the buffer that can't be in *bad (-1: their number or the block size). Throws std::bad_alloc.
+  // kOk, or kArgument with the buffer that can't be in *bad (-1: their number or the block size). Throws
+  // std::bad_alloc.
   static Status plan(std::span<const berth_kv_buffer> buffers, int32_t tokens_per_block, KvLayout &out, int32_t &bad);
 
   int32_t tokens_per_block() const noexcept { return tokens_per_block_; }

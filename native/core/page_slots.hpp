@@ -38,8 +38,8 @@ class ZeroedArray {
   size_t size_ = 0;
 };
 
-// The free slots of one pool group on one level (spec 03 section 5). A slot is reusable when the epoch with which it was
-// released has completed; an epoch is a monotone counter of the caller's launches, so "ready" is one comparison.
+// The free slots of one pool group on one level (spec 03 section 5). A slot is reusable when the epoch with which it
+// was released has completed; an epoch is a monotone counter of the caller's launches, so "ready" is one comparison.
 // Order of hand-out: ready slots, oldest release first; then slots never issued; then slots that aren't ready, oldest
 // first, and then whoever uses them must wait for the epoch that take() reports.
 class PageSlots {

@@ -281,8 +281,8 @@ int32_t PrefixTree::ordered_remove(int32_t root, int32_t run) noexcept {
   return root;
 }
 
-// The block that continues longest after the match: the next of the run it ended in, or else of the children the neighbour
-// in order, which has the longest common prefix of all.
+// The block that continues longest after the match: the next of the run it ended in, or else of the children the
+// neighbour in order, which has the longest common prefix of all.
 void PrefixTree::best_child(int32_t run, std::span<const int32_t> rest, Match &match) const noexcept {
   const Run &r = runs_[at(run)];
   const auto consider = [&](int32_t candidate, int32_t block, int32_t fill) {
@@ -520,7 +520,8 @@ void PrefixTree::set_level(int32_t run, int32_t level) noexcept {
   }
   r.level = static_cast<uint8_t>(level);
   r.dependents = 0;
-  for (int32_t c = r.first_child; c != kNone; c = runs_[at(c)].next_sibling) r.dependents += runs_[at(c)].level == level;
+  for (int32_t c = r.first_child; c != kNone; c = runs_[at(c)].next_sibling)
+    r.dependents += runs_[at(c)].level == level;
   if (listed) list(run);
 }
 

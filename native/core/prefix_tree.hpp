@@ -11,14 +11,14 @@
 
 namespace berth {
 
-// The prefix index (spec 03 section 8.5): a radix tree of runs. A run is a line of blocks that nothing forks from; a block
-// is tokens_per_block tokens, held here, and compared on every hit. Hashes, keyed and of one block only, are used to choose
-// a child where a run has more than one; wrong guesses cost time, never an answer. A run that covers less than a block has
-// one block, no children, and is found by longest common prefix only.
+// The prefix index (spec 03 section 8.5): a radix tree of runs. A run is a line of blocks that nothing forks from; a
+// block is tokens_per_block tokens, held here, and compared on every hit. Hashes, keyed and of one block only, are used
+// to choose a child where a run has more than one; wrong guesses cost time, never an answer. A run that covers less
+// than a block has one block, no children, and is found by longest common prefix only.
 //
 // References count along the path: a run is referenced as often as sequences and pins end in it or below. What nobody
-// references stands in an eviction list of its level, tenant and rank (spec 03 section 9): oldest first, and nothing before
-// what builds on it. The tree knows no pages: it says which block goes, its owner frees what belongs to it.
+// references stands in an eviction list of its level, tenant and rank (spec 03 section 9): oldest first, and nothing
+// before what builds on it. The tree knows no pages: it says which block goes, its owner frees what belongs to it.
 class PrefixTree {
  public:
   static constexpr int32_t kNone = -1;
@@ -46,8 +46,8 @@ class PrefixTree {
   struct Run {
     int32_t parent;  // run; kNone: a root
     int32_t first_child, next_sibling, prev_sibling;
-    int32_t children;    // all of them
-    int32_t dependents;  // children on the same level: they go first
+    int32_t children;     // all of them
+    int32_t dependents;   // children on the same level: they go first
     int32_t left, right;  // among its siblings, in token order
     int32_t ordered_root;
     uint32_t heap;
@@ -84,8 +84,8 @@ class PrefixTree {
   // The same, made if need be; kNone if all scopes are in use.
   int32_t make_root(const KvScope &scope) noexcept;
 
-  // The longest match of tokens from the end of run on, path() blocks from at on. want_partial: also the child that goes on
-  // longest after it.
+  // The longest match of tokens from the end of run on, path() blocks from at on. want_partial: also the child that
+  // goes on longest after it.
   Match find(int32_t run, std::span<const int32_t> tokens, bool want_partial, int32_t at = 0) noexcept;
   int32_t *path() noexcept { return path_.data(); }
   // A match from a root, of fewer blocks: where it ends.
@@ -123,10 +123,13 @@ class PrefixTree {
   // ------------------------------------------------------------------------------ growing
 
   // Appends n blocks of tokens below tip, which the caller references: to tip itself if nothing hinders, else as a new
-  // child, to which the caller's reference moves. ids receives the blocks. The run that ends them; kNone: no blocks left.
-  int32_t append(int32_t tip, std::span<const int32_t> tokens, int32_t n, const Retention &retention, int32_t *ids) noexcept;
+  // child, to which the caller's reference moves. ids receives the blocks. The run that ends them; kNone: no blocks
+  // left.
+  int32_t append(int32_t tip, std::span<const int32_t> tokens, int32_t n, const Retention &retention,
+                 int32_t *ids) noexcept;
   // A partial run of tokens (less than a block) below tip, referenced as append does. kNone: no block left.
-  int32_t append_partial(int32_t tip, std::span<const int32_t> tokens, const Retention &retention, int32_t *id) noexcept;
+  int32_t append_partial(int32_t tip, std::span<const int32_t> tokens, const Retention &retention,
+                         int32_t *id) noexcept;
   // Unreferenced partial children of run that the tokens cover, one after another; kNone if there is none (any more).
   int32_t covered(int32_t run, std::span<const int32_t> tokens) const noexcept;
   void set_level(int32_t run, int32_t level) noexcept;
@@ -288,7 +291,7 @@ class PrefixTree {
   ZeroedArray<Entry> index_;
   uint64_t mask_;
   ZeroedArray<int32_t> path_;
-  std::vector<List> lists_;  // [level][tenant][rank]
+  std::vector<List> lists_;                     // [level][tenant][rank]
   std::vector<std::array<uint64_t, 2>> ranks_;  // [level][tenant]: which ranks have runs
   std::array<int64_t, kLevels> listed_blocks_{};
   std::vector<int64_t> tenant_blocks_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
 
 namespace berth::device {
@@ -19,6 +20,15 @@ struct Indices {
 };
 [[gnu::always_inline]] inline void index_row(const int32_t *__restrict slots, int32_t n, const Indices &x,
                                              int32_t *__restrict keys, int32_t *__restrict values) noexcept {
+  if (x.bad == -1) {  // all ones, as the sign spread over a word
+    for (int32_t b = 0; b < n; ++b) {
+      const int32_t none = slots[b] >> 31;
+      const int32_t key = slots[b] * x.scale;
+      keys[b] = key | none;
+      values[b] = (key + x.value_offset) | none;
+    }
+    return;
+  }
   for (int32_t b = 0; b < n; ++b) {
     const int32_t none = slots[b] >> 31;
     const int32_t key = slots[b] * x.scale;
@@ -64,6 +74,7 @@ HostBackend::HostBackend(const Config &config)
       staging_(config.staging),
       mode_(config.mode),
       slots_(config.slots.begin(), config.slots.end()) {
+  spare_.reserve(mode_ == Mode::kEmulation ? 256 : 0);
   pools_.resize(kLevels * layout_.pools().size());
   if (config.memory) {
     for (int32_t level = 0; level < kLevels; ++level) {
@@ -91,48 +102,63 @@ const int32_t *HostBackend::table(int32_t life_cycle) const noexcept {
   return tables_[static_cast<size_t>(life_cycle)].data();
 }
 
+// Where there is no memory for a snapshot, what is under way happens first and then this: the stream's order stands.
 void HostBackend::edit(int32_t life_cycle, int32_t row, int32_t first, int32_t n, const int32_t *values) noexcept {
-  if (mode_ == Mode::kSynchronous) {
-    do_edit(life_cycle, row, first, n, values);
-    return;
+  if (mode_ == Mode::kEmulation) {
+    try {
+      Step step{};
+      step.kind = Step::Kind::kEdit;
+      step.life_cycle = life_cycle;
+      step.row = row;
+      step.first = first;
+      step.n = n;
+      step.clear = values == nullptr;
+      if (values != nullptr) snapshot(step, values);
+      push(std::move(step));
+      return;
+    } catch (const std::bad_alloc &) {
+      run(std::numeric_limits<int32_t>::max());
+    }
   }
-  Step step{};
-  step.kind = Step::Kind::kEdit;
-  step.life_cycle = life_cycle;
-  step.row = row;
-  step.first = first;
-  step.n = n;
-  step.clear = values == nullptr;
-  if (values != nullptr) snapshot(step, values);
-  stream_.push_back(std::move(step));
-  ++submitted_;
+  do_edit(life_cycle, row, first, n, values);
 }
 
 void HostBackend::copy(const PageCopy &copy) noexcept {
-  if (mode_ == Mode::kSynchronous) {
-    do_copy(copy);
-    return;
+  if (mode_ == Mode::kEmulation) {
+    try {
+      Step step{};
+      step.kind = Step::Kind::kCopy;
+      step.copy = copy;
+      push(std::move(step));
+      return;
+    } catch (const std::bad_alloc &) {
+      run(std::numeric_limits<int32_t>::max());
+    }
   }
-  Step step{};
-  step.kind = Step::Kind::kCopy;
-  step.copy = copy;
-  stream_.push_back(std::move(step));
-  ++submitted_;
+  do_copy(copy);
 }
 
 Status HostBackend::gather(const Gather &gather) noexcept {
-  if (mode_ == Mode::kSynchronous) {
-    do_gather(gather);
-    return Status::kOk;
+  if (mode_ == Mode::kEmulation) {
+    if (gathers_ == staging_) return Status::kExhausted;
+    try {
+      Step step{};
+      step.kind = Step::Kind::kGather;
+      snapshot(step, gather);
+      push(std::move(step));
+      ++gathers_;
+      return Status::kOk;
+    } catch (const std::bad_alloc &) {
+      run(std::numeric_limits<int32_t>::max());
+    }
   }
-  if (gathers_ == staging_) return Status::kExhausted;
-  Step step{};
-  step.kind = Step::Kind::kGather;
-  snapshot(step, gather);
-  stream_.push_back(std::move(step));
-  ++gathers_;
-  ++submitted_;
+  do_gather(gather);
   return Status::kOk;
+}
+
+void HostBackend::push(Step &&step) {
+  stream_.push_back(std::move(step));
+  ++submitted_;
 }
 
 void HostBackend::snapshot(Step &step, const int32_t *values) {
@@ -165,7 +191,7 @@ int32_t HostBackend::run(int32_t n) noexcept {
     switch (step.kind) {
       case Step::Kind::kEdit:
         do_edit(step.life_cycle, step.row, step.first, step.n, step.clear ? nullptr : step.values.data());
-        spare_.push_back(std::move(step.values));
+        if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(step.values));
         break;
       case Step::Kind::kCopy: do_copy(step.copy); break;
       case Step::Kind::kGather:
@@ -253,8 +279,8 @@ void HostBackend::do_tokens(const Gather &gather) noexcept {
       int64_t *out = longs(gather.slot_mapping) + l * static_cast<size_t>(gather.output_tokens);
       int64_t at = 0;
       for (size_t i = 0; i < n; ++i) {
-        const int32_t *row = table(static_cast<int32_t>(l)) +
-                             static_cast<size_t>(gather.rows[i]) * static_cast<size_t>(max_blocks_);
+        const int32_t *row =
+            table(static_cast<int32_t>(l)) + static_cast<size_t>(gather.rows[i]) * static_cast<size_t>(max_blocks_);
         for (int32_t q = 0; q < gather.queries[i]; ++q) {
           const int32_t position = gather.history[i] + q;
           const int64_t slot = layout_.life_cycles()[l].state() ? -1 : row[position / tpb];

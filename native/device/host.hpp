@@ -24,8 +24,8 @@ class HostBackend : public Backend {
     int32_t max_blocks;  // of a row
     int32_t staging;     // batches under way at most, in emulation
     Mode mode;
-    bool memory;                           // false: pages are only counted, copies move nothing
-    std::span<const int64_t> slots;        // [levels][groups]
+    bool memory;                     // false: pages are only counted, copies move nothing
+    std::span<const int64_t> slots;  // [levels][groups]
   };
   // Throws std::bad_alloc.
   explicit HostBackend(const Config &config);
@@ -54,6 +54,7 @@ class HostBackend : public Backend {
   virtual void snapshot(Step &step, const int32_t *values);
 
  private:
+  void push(Step &&step);
   void do_edit(int32_t life_cycle, int32_t row, int32_t first, int32_t n, const int32_t *values) noexcept;
   void do_copy(const PageCopy &copy) noexcept;
   void do_gather(const Gather &gather) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories of one KV cache through the C ABI, held against what must be true: every invariant after every
-// operation, every page's contents (each position's page must hold what its prefix makes of it), events that rebuild the
-// index, and, where eviction is plain LRU, exactly the matches of a model that knows no runs, hashes or lists.
+// operation, every page's contents (each position's page must hold what its prefix makes of it), events that rebuild
+// the index, and, where eviction is plain LRU, exactly the matches of a model that knows no runs, hashes or lists.
 #pragma once
 #include <algorithm>
 #include <cstdio>
@@ -46,8 +46,8 @@ class Choices {
   std::fprintf(stderr, "%s:%d: %s\n", file, line, what);
   std::abort();
 }
-#define REQUIRE(condition) \
-  do { \
+#define REQUIRE(condition)                                                   \
+  do {                                                                       \
     if (!(condition)) ::berth::test::broken(__FILE__, __LINE__, #condition); \
   } while (false)
 
@@ -225,8 +225,8 @@ struct Replica {
   }
 };
 
-// The prefix index as one would draw it on a board: a node a block, found by all the tokens up to it, evicted one at a time,
-// the one unused for longest first. Full attention, one level, no partial blocks.
+// The prefix index as one would draw it on a board: a node a block, found by all the tokens up to it, evicted one at a
+// time, the one unused for longest first. Full attention, one level, no partial blocks.
 struct NaiveIndex {
   using Key = std::pair<int32_t, std::vector<int32_t>>;  // scope, tokens up to the block's end
   struct Node {
@@ -237,7 +237,8 @@ struct NaiveIndex {
 
   int32_t match(int32_t scope, const std::vector<int32_t> &prompt) const {
     int32_t blocks = 0;
-    while (static_cast<size_t>((blocks + 1) * tpb) < prompt.size() && nodes.count(key(scope, prompt, blocks + 1))) ++blocks;
+    while (static_cast<size_t>((blocks + 1) * tpb) < prompt.size() && nodes.count(key(scope, prompt, blocks + 1)))
+      ++blocks;
     return blocks;
   }
   void pin(int32_t scope, const std::vector<int32_t> &tokens, int32_t blocks, int32_t by) {
@@ -279,8 +280,12 @@ class KvWorld {
   };
 
   KvWorld(const Shape &shape, Choices &choices)
-      : shape_(shape), c_(choices), kv_(shape.config, shape.buffers, shape.pages), naive_(shape.config.tokens_per_block),
-        total_(shape.pages[0]), free_(shape.pages[0]) {}
+      : shape_(shape),
+        c_(choices),
+        kv_(shape.config, shape.buffers, shape.pages),
+        naive_(shape.config.tokens_per_block),
+        total_(shape.pages[0]),
+        free_(shape.pages[0]) {}
 
   void run(int32_t steps) {
     for (int32_t i = 0; i < steps && c_.more(); ++i) {
@@ -307,7 +312,9 @@ class KvWorld {
   };
   int32_t tpb() const { return shape_.config.tokens_per_block; }
   int32_t ceil(int32_t tokens) const { return (tokens + tpb() - 1) / tpb(); }
-  Seq *any() { return seqs_.empty() ? nullptr : &seqs_[static_cast<size_t>(c_.below(static_cast<int32_t>(seqs_.size())))]; }
+  Seq *any() {
+    return seqs_.empty() ? nullptr : &seqs_[static_cast<size_t>(c_.below(static_cast<int32_t>(seqs_.size())))];
+  }
 
   // What the page of a position holds: all tokens up to it, folded.
   uint64_t value(const Seq &s, int32_t position, int32_t l) const {
@@ -545,7 +552,8 @@ class KvWorld {
     o.flags = BERTH_KV_PIN;
     const int32_t status = kv_.apply(o);
     if (o.handle == 0) {
-      REQUIRE(status == BERTH_OK || (status == BERTH_E_EXHAUSTED && static_cast<int32_t>(pins_.size()) == shape_.config.pins));
+      REQUIRE(status == BERTH_OK ||
+              (status == BERTH_E_EXHAUSTED && static_cast<int32_t>(pins_.size()) == shape_.config.pins));
       return;
     }
     const int32_t blocks = (o.matched - o.partial) / tpb();
@@ -612,8 +620,7 @@ class KvWorld {
       if (life(view.life_cycle).window == 0) continue;
       for (size_t i = 0; i < rows; ++i) {
         const int32_t *keys = table.data() + (v * rows + i) * 2 * width;
-        const std::vector<int32_t> list =
-            i < n ? kv_.blocks(handles[i], view.life_cycle) : std::vector<int32_t>();
+        const std::vector<int32_t> list = i < n ? kv_.blocks(handles[i], view.life_cycle) : std::vector<int32_t>();
         for (size_t k = 0; k < width; ++k) {
           int32_t key = i >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched;
           int32_t val = key;

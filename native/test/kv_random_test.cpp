@@ -18,7 +18,8 @@ void histories(int32_t shape) {
   int64_t hits = 0;
   int64_t refusals = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
-    if (number("BERTH_VERBOSE", 0) != 0) std::fprintf(stderr, "shape %d seed %lld\n", shape, static_cast<long long>(seed));
+    if (number("BERTH_VERBOSE", 0) != 0)
+      std::fprintf(stderr, "shape %d seed %lld\n", shape, static_cast<long long>(seed));
     berth::test::Choices choices(static_cast<uint64_t>(seed) * 1000003 + static_cast<uint64_t>(shape));
     berth::test::KvWorld world(berth::test::kv_shape(shape, choices), choices);
     world.run(static_cast<int32_t>(number("BERTH_STEPS", 600)));
@@ -36,7 +37,6 @@ TEST(threeLevels) { histories(2); }
 TEST(aWindowBesideFullAttention) { histories(3); }
 TEST(aWindowAndFullAttentionInOnePool) { histories(4); }
 TEST(windowsAndAState) { histories(5); }
-
 
 TEST(anyBytesAreAHistory) {
   std::mt19937_64 random(11);

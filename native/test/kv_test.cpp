@@ -91,7 +91,8 @@ TEST(nullPointersAreRefused) {
   CHECK(berth_kv_snapshot(kv.kv, nullptr, nullptr, 0, &n, &word) == BERTH_OK);
   CHECK(berth_kv_reset(nullptr) == BERTH_E_ARGUMENT);
   CHECK(berth_kv_check(kv.kv, nullptr) == BERTH_E_ARGUMENT);
-  for (const auto &[level, pool, slot] : {std::tuple{-1, 0, 0}, {3, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 8}, {1, 0, 0}}) {
+  for (const auto &[level, pool, slot] :
+       {std::tuple{-1, 0, 0}, {3, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 8}, {1, 0, 0}}) {
     CHECK(berth_kv_page(kv.kv, level, pool, slot, &word, &bytes) == BERTH_E_ARGUMENT);
   }
   CHECK(berth_kv_page(kv.kv, 0, 0, 7, &word, &bytes) == BERTH_OK && word != 0 && bytes == 32);

@@ -14,7 +14,8 @@ extern "C" {
 typedef struct berth_bench_pages *berth_bench_pages_t;
 BERTH_BENCH_API berth_bench_pages_t berth_bench_pages_create(int32_t pages, int32_t sequences, int32_t blocks);
 BERTH_BENCH_API void berth_bench_pages_destroy(berth_bench_pages_t pages);
-/* n times: frees the sequence victims[i] and takes all its pages at once, or `bulk` at once and the others one by one. */
+/* n times: frees the sequence victims[i] and takes all its pages at once, or `bulk` at once and the others one by one.
+ */
 BERTH_BENCH_API int64_t berth_bench_pages_run(berth_bench_pages_t pages, const int32_t *victims, int32_t n,
                                               int32_t bulk);
 

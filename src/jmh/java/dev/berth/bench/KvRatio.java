@@ -26,8 +26,9 @@ import java.util.List;
 import java.util.SplittableRandom;
 
 /**
- * Workloads W2, W3 and W6 as ratios: a native limit probe and the KV cache, through FFM, take turns in
- * one thread, so that whatever else the machine does hits both. Prints CPU time, best and median.
+ * Workloads W2, W3 and W6 as ratios: a native limit probe and the KV cache, through FFM, take turns
+ * in one thread, so that whatever else the machine does hits both. Prints CPU time, best and
+ * median.
  */
 public final class KvRatio {
   private static final int BLOCK = 32;
@@ -43,7 +44,8 @@ public final class KvRatio {
 
   /** Runs it. */
   public static void main(String[] args) throws Throwable {
-    System.out.println("                                      probe best/median       ours best/median   ratio best/median");
+    System.out.println(
+        "                                      probe best/median       ours best/median   ratio best/median");
     pages();
     decode();
     prefixes();
@@ -51,7 +53,8 @@ public final class KvRatio {
     churnedHit();
   }
 
-  private static void report(String name, int turns, double operations, String unit, double scale, Turn probe, Turn ours)
+  private static void report(
+      String name, int turns, double operations, String unit, double scale, Turn probe, Turn ours)
       throws Throwable {
     double[] floor = new double[turns];
     double[] mine = new double[turns];
@@ -72,7 +75,16 @@ public final class KvRatio {
     int half = turns / 2;
     System.out.printf(
         "%-34s %8.2f /%8.2f %s   %8.2f /%8.2f %s   %6.2f /%6.2f%s%n",
-        name, floor[0], floor[half], unit, mine[0], mine[half], unit, mine[0] / floor[0], mine[half] / floor[half], sum == 42 ? " " : "");
+        name,
+        floor[0],
+        floor[half],
+        unit,
+        mine[0],
+        mine[half],
+        unit,
+        mine[0] / floor[0],
+        mine[half] / floor[half],
+        sum == 42 ? " " : "");
   }
 
   private static void ok(KvStatus status) {
@@ -86,8 +98,14 @@ public final class KvRatio {
   private static void pages() throws Throwable {
     int sequences = 1024;
     int blocks = 512;
-    MethodHandle create = BenchLibrary.function("berth_bench_pages_create", FunctionDescriptor.of(ADDRESS, JAVA_INT, JAVA_INT, JAVA_INT));
-    MethodHandle run = BenchLibrary.function("berth_bench_pages_run", FunctionDescriptor.of(JAVA_LONG, ADDRESS, ADDRESS, JAVA_INT, JAVA_INT));
+    MethodHandle create =
+        BenchLibrary.function(
+            "berth_bench_pages_create",
+            FunctionDescriptor.of(ADDRESS, JAVA_INT, JAVA_INT, JAVA_INT));
+    MethodHandle run =
+        BenchLibrary.function(
+            "berth_bench_pages_run",
+            FunctionDescriptor.of(JAVA_LONG, ADDRESS, ADDRESS, JAVA_INT, JAVA_INT));
     var probe = (MemorySegment) create.invokeExact(1 << 20, sequences, blocks);
     KvConfig config = KvConfig.of(BenchSizes.leases(sequences), blocks, 0);
     int n = 512;
@@ -114,11 +132,19 @@ public final class KvRatio {
       }
       KvSteps step = KvSteps.ofCapacity(1);
       report(
-          "W2 bulk, 512 pages, a page", 40, (double) n * blocks, "ns", 1,
+          "W2 bulk, 512 pages, a page",
+          40,
+          (double) n * blocks,
+          "ns",
+          1,
           () -> (long) run.invokeExact(probe, victims, n, blocks),
           () -> turnover(cache, ops, step, live, victims, n, blocks, blocks));
       report(
-          "W2 growth, 256 + 256 x 1, a page", 40, (double) n * blocks, "ns", 1,
+          "W2 growth, 256 + 256 x 1, a page",
+          40,
+          (double) n * blocks,
+          "ns",
+          1,
           () -> (long) run.invokeExact(probe, victims, n, blocks / 2),
           () -> turnover(cache, ops, step, live, victims, n, blocks / 2, blocks));
     }
@@ -137,7 +163,14 @@ public final class KvRatio {
   }
 
   private static long turnover(
-      KvCache cache, KvOps ops, KvSteps step, long[] live, MemorySegment victims, int n, int bulk, int blocks) {
+      KvCache cache,
+      KvOps ops,
+      KvSteps step,
+      long[] live,
+      MemorySegment victims,
+      int n,
+      int bulk,
+      int blocks) {
     for (int i = 0; i < n; i++) {
       int s = victims.getAtIndex(JAVA_INT, i);
       ops.clear();
@@ -183,9 +216,15 @@ public final class KvRatio {
         back.add(sequence, 0, -64);
       }
       MemorySegment records = arena.allocate(64L * sequences, 64);
-      MethodHandle touch = BenchLibrary.function("berth_bench_touch", FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, JAVA_INT));
+      MethodHandle touch =
+          BenchLibrary.function(
+              "berth_bench_touch", FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, JAVA_INT));
       report(
-          "decode step, a token", 60, 64.0 * sequences, "ns", 1,
+          "decode step, a token",
+          60,
+          64.0 * sequences,
+          "ns",
+          1,
           () -> {
             for (int i = 0; i < 64; i++) {
               touch.invokeExact(records, sequences, BLOCK);
@@ -272,13 +311,19 @@ public final class KvRatio {
   }
 
   private static final MethodHandle OPEN =
-      BenchLibrary.function("berth_bench_prefix_open", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+      BenchLibrary.function(
+          "berth_bench_prefix_open",
+          FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
   private static final MethodHandle CLOSE =
-      BenchLibrary.function("berth_bench_prefix_close", FunctionDescriptor.ofVoid(ADDRESS, ADDRESS, JAVA_INT));
+      BenchLibrary.function(
+          "berth_bench_prefix_close", FunctionDescriptor.ofVoid(ADDRESS, ADDRESS, JAVA_INT));
   private static final MethodHandle FIND =
-      BenchLibrary.function("berth_bench_prefix_find", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+      BenchLibrary.function(
+          "berth_bench_prefix_find",
+          FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
   private static final MethodHandle CREATE =
-      BenchLibrary.function("berth_bench_prefix_create", FunctionDescriptor.of(ADDRESS, JAVA_INT, JAVA_INT));
+      BenchLibrary.function(
+          "berth_bench_prefix_create", FunctionDescriptor.of(ADDRESS, JAVA_INT, JAVA_INT));
 
   private static void prefixes() throws Throwable {
     for (int pages : new int[] {1 << 18, 1 << 20}) {
@@ -301,7 +346,10 @@ public final class KvRatio {
                   CLOSE.invokeExact(probe, list, blocks);
                 }
                 long at = (long) order[next[0]++ % order.length] * PROMPT * 4;
-                sum += (int) OPEN.invokeExact(probe, MemorySegment.ofAddress(tokens.address() + at), PROMPT, list);
+                sum +=
+                    (int)
+                        OPEN.invokeExact(
+                            probe, MemorySegment.ofAddress(tokens.address() + at), PROMPT, list);
               }
               return sum;
             };
@@ -313,24 +361,42 @@ public final class KvRatio {
               }
               return sum;
             };
-        // The pool is full before anything is timed: 1,500 requests do that for the small one, all for the large.
+        // The pool is full before anything is timed: 1,500 requests do that for the small one, all
+        // for the large.
         for (int i = 0; i < (pages == 1 << 18 ? 24 : 66); i++) {
           floor.run();
           ours.run();
         }
         report(
-            pages == 1 << 18 ? "W3 A: life, LRU evicting, a request" : "W3 B2: life, full hit, a request",
-            54, 64, "us", 1000, floor, ours);
+            pages == 1 << 18
+                ? "W3 A: life, LRU evicting, a request"
+                : "W3 B2: life, full hit, a request",
+            54,
+            64,
+            "us",
+            1000,
+            floor,
+            ours);
         if (pages == 1 << 20) {
           KvOps pins = cache.newOps(2);
           int[] at = {0, 0};
           report(
-              "full hit of 8160 tokens, look up + pin", 60, 64, "us", 1000,
+              "full hit of 8160 tokens, look up + pin",
+              60,
+              64,
+              "us",
+              1000,
               () -> {
                 long sum = 0;
                 for (int i = 0; i < 64; i++) {
                   long place = (long) order[at[0]++ % order.length] * PROMPT * 4;
-                  sum += (int) FIND.invokeExact(probe, MemorySegment.ofAddress(tokens.address() + place), PROMPT, held);
+                  sum +=
+                      (int)
+                          FIND.invokeExact(
+                              probe,
+                              MemorySegment.ofAddress(tokens.address() + place),
+                              PROMPT,
+                              held);
                 }
                 return sum;
               },
@@ -348,7 +414,9 @@ public final class KvRatio {
                 }
                 return sum;
               });
-          System.out.printf("  index: %d blocks in %d runs%n", cache.usage().indexBlocks(), cache.usage().indexRuns());
+          System.out.printf(
+              "  index: %d blocks in %d runs%n",
+              cache.usage().indexBlocks(), cache.usage().indexRuns());
         }
       }
     }
@@ -365,7 +433,8 @@ public final class KvRatio {
       for (int i = 0; i < 30_000; i++) {
         int place = i % 16;
         int n = BLOCK * (1 + random.nextInt(16));
-        long at = (long) order[random.nextInt(order.length)] * PROMPT + (long) random.nextInt(PROMPT - n);
+        long at =
+            (long) order[random.nextInt(order.length)] * PROMPT + (long) random.nextInt(PROMPT - n);
         ops.clear();
         if (live[place] != 0) {
           ops.close(live[place]);
@@ -392,7 +461,11 @@ public final class KvRatio {
       }
       int[] at = {0};
       report(
-          "the same after churn (probe: none)", 60, 64, "us", 1000,
+          "the same after churn (probe: none)",
+          60,
+          64,
+          "us",
+          1000,
           () -> 0,
           () -> {
             long sum = 0;
@@ -432,7 +505,11 @@ public final class KvRatio {
       MemorySegment from = arena.allocate(4L * sequences * 512, 64);
       MemorySegment to = arena.allocate(8L * sequences * 512, 64);
       report(
-          "W6 gather of 512 x 128 pages, K + V", 200, 32, "us", 1000,
+          "W6 gather of 512 x 128 pages, K + V",
+          200,
+          32,
+          "us",
+          1000,
           () -> {
             for (int i = 0; i < 32; i++) {
               rows.invokeExact(to, from, sequences, 512, blocks);

@@ -196,8 +196,7 @@ public final class NativeKv implements AutoCloseable {
       for (int i = 0; i < layout.pools.length; i++) {
         MemorySegment p = berth_kv_pool.asSlice(pools, i);
         layout.pools[i] =
-            new Pool(
-                berth_kv_pool.slot_bytes(p), berth_kv_pool.group(p), berth_kv_pool.index(p));
+            new Pool(berth_kv_pool.slot_bytes(p), berth_kv_pool.group(p), berth_kv_pool.index(p));
       }
       for (int i = 0; i < layout.lifeCycles.length; i++) {
         MemorySegment l = berth_kv_life_cycle.asSlice(lives, i);
@@ -284,9 +283,7 @@ public final class NativeKv implements AutoCloseable {
       berth_kv_config.memory(config, c.memory ? 1 : 0);
       berth_kv_config.mode(
           config,
-          c.emulation
-              ? BerthNative.BERTH_KV_EMULATION()
-              : BerthNative.BERTH_KV_SYNCHRONOUS());
+          c.emulation ? BerthNative.BERTH_KV_EMULATION() : BerthNative.BERTH_KV_SYNCHRONOUS());
       berth_kv_config.staging(config, c.staging);
       berth_kv_config.bad_value(config, c.badValue);
       berth_kv_config.token_arena(config, c.tokenArena);
@@ -334,8 +331,8 @@ public final class NativeKv implements AutoCloseable {
   // ------------------------------------------------------------------------------ operations
 
   /**
-   * {@code berth_kv_apply} of {@code berth_kv_op[n]}. Tokens that an operation names outside the arena
-   * are refused by the native side.
+   * {@code berth_kv_apply} of {@code berth_kv_op[n]}. Tokens that an operation names outside the
+   * arena are refused by the native side.
    */
   public int apply(MemorySegment ops, int n) {
     check(n, ops, OP_BYTES);
@@ -347,9 +344,13 @@ public final class NativeKv implements AutoCloseable {
     }
   }
 
-  /** {@code berth_kv_grow}; critical up to a bounded number of sequences. */
+  /** {@code berth_kv_grow}. */
   public int grow(
-      MemorySegment handles, MemorySegment grow, MemorySegment advance, int n, MemorySegment statuses) {
+      MemorySegment handles,
+      MemorySegment grow,
+      MemorySegment advance,
+      int n,
+      MemorySegment statuses) {
     check(n, handles, Long.BYTES);
     check(n, grow, Integer.BYTES);
     check(n, advance, Integer.BYTES);
@@ -454,7 +455,8 @@ public final class NativeKv implements AutoCloseable {
   private static void room(MemorySegment segment, long bytes) {
     if (segment.byteSize() != 0 && segment.byteSize() < bytes) {
       throw new BerthException(
-          Code.ARGUMENT, "an output of %d bytes where %d may be written".formatted(segment.byteSize(), bytes));
+          Code.ARGUMENT,
+          "an output of %d bytes where %d may be written".formatted(segment.byteSize(), bytes));
     }
   }
 
@@ -542,9 +544,9 @@ public final class NativeKv implements AutoCloseable {
   }
 
   /**
-   * {@code berth_kv_describe}: open, active, pins, evicted, offloaded, onboarded, rebased, hit tokens,
-   * asked tokens, index blocks, index runs, wait epoch; then total, free, held, cached, evictable of
-   * each level's groups.
+   * {@code berth_kv_describe}: open, active, pins, evicted, offloaded, onboarded, rebased, hit
+   * tokens, asked tokens, index blocks, index runs, wait epoch; then total, free, held, cached,
+   * evictable of each level's groups.
    */
   public long[] describe() {
     enter();
@@ -589,7 +591,9 @@ public final class NativeKv implements AutoCloseable {
     }
   }
 
-  /** {@code berth_kv_page}: the bytes of a slot, empty without memory; valid until {@link #close()}. */
+  /**
+   * {@code berth_kv_page}: the bytes of a slot, empty without memory; valid until {@link #close()}.
+   */
   public MemorySegment page(int level, int pool, int slot) {
     enter();
     try (Arena arena = Arena.ofConfined()) {
@@ -675,7 +679,15 @@ public final class NativeKv implements AutoCloseable {
 
   /** {@code berth_kv_hash_blocks}: identities one after another. */
   public static byte[] hash(
-      int algorithm, int bytes, long lora, long salt, int present, byte[] parent, int[] tokens, int tokensPerBlock, byte[] last) {
+      int algorithm,
+      int bytes,
+      long lora,
+      long salt,
+      int present,
+      byte[] parent,
+      int[] tokens,
+      int tokensPerBlock,
+      byte[] last) {
     NativeLibrary.load();
     int blocks = Math.ceilDiv(tokens.length, tokensPerBlock);
     try (Arena arena = Arena.ofConfined()) {
@@ -706,7 +718,9 @@ public final class NativeKv implements AutoCloseable {
 
   // ------------------------------------------------------------------------------ the guard
 
-  /** Frees the cache, at once or when the call that is inside leaves. Idempotent, from any thread. */
+  /**
+   * Frees the cache, at once or when the call that is inside leaves. Idempotent, from any thread.
+   */
   @Override
   public void close() {
     while (true) {

@@ -7,8 +7,8 @@ import dev.berth.internal.NativeKv;
  * What one layer keeps of a block of tokens.
  *
  * @param layer 0 to 65535
- * @param role 0 to 15: an even role is a key (or all there is), the odd one after it its value; 16 +
- *     r are the scale factors of role r, which must stand where their data stands
+ * @param role 0 to 15: an even role is a key (or all there is), the odd one after it its value; 16
+ *     + r are the scale factors of role r, which must stand where their data stands
  * @param bytes of one block, 1 to 2^40
  * @param tokens of a block of this buffer where they aren't the layout's, which they divide; 0
  * @param domain target, draft, cross: buffers of different domains are kept apart

@@ -14,18 +14,21 @@ import java.util.Deque;
 
 /**
  * The KV memory of one rank: open a sequence with its prompt and get what is cached already, grow,
- * commit, suspend, resume, close; block tables for attention; events for routers (spec 03 §3 to §12).
+ * commit, suspend, resume, close; block tables for attention; events for routers (spec 03 §3 to
+ * §12).
  *
- * <p>A sequence is suspended when it is opened; {@link KvOps#resume} brings its pages to the device and
- * its tables to a row. Committed &lt;= history &lt;= capacity always. What a sequence commits belongs to
- * the prefix index, where others find it: tokens are compared on every hit. Pages that nobody uses stay
- * until they are needed: lowest priority first, then the oldest, and nothing before what builds on it.
+ * <p>A sequence is suspended when it is opened; {@link KvOps#resume} brings its pages to the device
+ * and its tables to a row. Committed &lt;= history &lt;= capacity always. What a sequence commits
+ * belongs to the prefix index, where others find it: tokens are compared on every hit. Pages that
+ * nobody uses stay until they are needed: lowest priority first, then the oldest, and nothing
+ * before what builds on it.
  *
  * <p>Calls on {@link KvOps}, {@link KvSteps} and {@link KvTables} allocate nothing; those on single
  * sequences are for convenience. The clock is the caller's.
  *
- * <p>For one thread. Misuse is a {@link BerthException}: CLOSED after {@link #close()}, by whichever
- * thread; STATE if two threads are inside at once. Nothing that can be passed reaches freed memory.
+ * <p>For one thread. Misuse is a {@link BerthException}: CLOSED after {@link #close()}, by
+ * whichever thread; STATE if two threads are inside at once. Nothing that can be passed reaches
+ * freed memory.
  */
 public final class KvCache implements AutoCloseable {
   private final NativeKv kv;
@@ -56,8 +59,7 @@ public final class KvCache implements AutoCloseable {
                 .formatted(sizes, NativeKv.LEVELS, layout.groups()));
       }
     }
-    NativeKv kv =
-        NativeKv.create(config.raw(layout.tokensPerBlock()), layout.raw(), sizes.flat());
+    NativeKv kv = NativeKv.create(config.raw(layout.tokensPerBlock()), layout.raw(), sizes.flat());
     return new KvCache(kv, layout, config);
   }
 
@@ -72,7 +74,8 @@ public final class KvCache implements AutoCloseable {
 
   /**
    * The token arena, {@code int32[tokenArena]}. Operations that are given tokens put them at its
-   * beginning; a caller who writes prompts there itself, with no copy in between, names their place.
+   * beginning; a caller who writes prompts there itself, with no copy in between, names their
+   * place.
    */
   public MemorySegment tokens() {
     return kv.tokens();
@@ -80,7 +83,10 @@ public final class KvCache implements AutoCloseable {
 
   /** Tables for batches of that shape. */
   public KvTables newTables(KvTables.Shape shape) {
-    if (shape.rows() < 1 || shape.rows() > NativeKv.MAX || shape.tokens() < 0 || shape.csrPages() < 0) {
+    if (shape.rows() < 1
+        || shape.rows() > NativeKv.MAX
+        || shape.tokens() < 0
+        || shape.csrPages() < 0) {
       throw new BerthException(Code.ARGUMENT, "tables of " + shape);
     }
     return new KvTables(kv, config.maxBlocks(), shape);
@@ -113,8 +119,9 @@ public final class KvCache implements AutoCloseable {
   /**
    * Fills the tables of a batch of active sequences, each with one row.
    *
-   * @return OK; EXHAUSTED if as many batches are under way as may be; CAPACITY if something doesn't fit;
-   *     STALE, NOT_FOUND, STATE or ARGUMENT for a sequence that can't be in it. Nothing was written then
+   * @return OK; EXHAUSTED if as many batches are under way as may be; CAPACITY if something doesn't
+   *     fit; STALE, NOT_FOUND, STATE or ARGUMENT for a sequence that can't be in it. Nothing was
+   *     written then
    */
   public KvStatus prepare(KvTables tables, KvTables.Padding padding) {
     return prepare(tables, padding, tables.size(), 1);
@@ -169,7 +176,12 @@ public final class KvCache implements AutoCloseable {
       KvStatus status =
           KvStatus.of(
               kv.probe(
-                  scope.lora().orElse(0), scope.salt().orElse(0), scope.present(), offsets, n, matched));
+                  scope.lora().orElse(0),
+                  scope.salt().orElse(0),
+                  scope.present(),
+                  offsets,
+                  n,
+                  matched));
       if (status != KvStatus.OK) {
         throw misuse(status, "probe of " + n + " prompts");
       }
@@ -281,8 +293,8 @@ public final class KvCache implements AutoCloseable {
   // ------------------------------------------------------------------------------ time and policy
 
   /**
-   * What is released from now on is reusable once epoch launch has completed; all epochs up to complete
-   * have. Neither goes back.
+   * What is released from now on is reusable once epoch launch has completed; all epochs up to
+   * complete have. Neither goes back.
    */
   public void epochs(long launch, long complete) {
     kv.epoch(launch, complete);

@@ -75,8 +75,8 @@ public record KvConfig(
   }
 
   /**
-   * As many sequences as leases and half again for suspended ones, one tenant, no events, no memory;
-   * all device pages may be in the index.
+   * As many sequences as leases and half again for suspended ones, one tenant, no events, no
+   * memory; all device pages may be in the index.
    */
   public static KvConfig of(Leases leases, int maxBlocks, int indexBlocks) {
     return new KvConfig(
@@ -105,89 +105,276 @@ public record KvConfig(
   /** With that many reserved rows. */
   public KvConfig withReserved(int rows) {
     return new KvConfig(
-        leases, rows, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks, partialReuse,
-        defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory, timing, staging,
-        badValue, tokenArena, hashKey);
+        leases,
+        rows,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With beams up to that width. */
   public KvConfig withBeams(int width) {
     return new KvConfig(
-        leases, reserved, width, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory,
-        timing, staging, badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        width,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With that many sequences and pins. */
   public KvConfig withSequences(int open, int pinned) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, open, pinned, scopes, tenants, indexBlocks, partialReuse,
-        defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory, timing, staging,
-        badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        open,
+        pinned,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With that many scopes and tenants. */
   public KvConfig withScopes(int scopeCount, int tenantCount) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopeCount, tenantCount, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory,
-        timing, staging, badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopeCount,
+        tenantCount,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With or without partial reuse. */
   public KvConfig withPartialReuse(Partial partial) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks, partial,
-        defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory, timing, staging,
-        badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partial,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With those priorities. */
   public KvConfig withPriorities(int byDefault, int offloadMin) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, byDefault, offloadMin, maxUtilisation, eventRingLog2, memory, timing, staging,
-        badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        byDefault,
+        offloadMin,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With that limit on resuming, in 1/65536. */
   public KvConfig withMaxUtilisation(int share) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, share, eventRingLog2, memory, timing,
-        staging, badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        share,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With a ring of 2^log2 events. */
   public KvConfig withEvents(int log2) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, maxUtilisation, log2, memory, timing,
-        staging, badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        log2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With memory or without. */
   public KvConfig withMemory(Memory pages) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, pages,
-        timing, staging, badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        pages,
+        timing,
+        staging,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With that timing and, in emulation, that many batches under way. */
   public KvConfig withTiming(Timing when, int batches) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory,
-        when, batches, badValue, tokenArena, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        when,
+        batches,
+        badValue,
+        tokenArena,
+        hashKey);
   }
 
   /** With an arena of that many tokens. */
   public KvConfig withTokenArena(int tokens) {
     return new KvConfig(
-        leases, reserved, beams, maxBlocks, sequences, pins, scopes, tenants, indexBlocks,
-        partialReuse, defaultPriority, offloadMinPriority, maxUtilisation, eventRingLog2, memory,
-        timing, staging, badValue, tokens, hashKey);
+        leases,
+        reserved,
+        beams,
+        maxBlocks,
+        sequences,
+        pins,
+        scopes,
+        tenants,
+        indexBlocks,
+        partialReuse,
+        defaultPriority,
+        offloadMinPriority,
+        maxUtilisation,
+        eventRingLog2,
+        memory,
+        timing,
+        staging,
+        badValue,
+        tokens,
+        hashKey);
   }
 
   NativeKv.Config raw(int tokensPerBlock) {

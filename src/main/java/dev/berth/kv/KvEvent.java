@@ -38,7 +38,8 @@ public record KvEvent(
     UPDATED
   }
 
-  static KvEvent of(java.lang.foreign.MemorySegment record, java.util.function.IntFunction<int[]> tokens) {
+  static KvEvent of(
+      java.lang.foreign.MemorySegment record, java.util.function.IntFunction<int[]> tokens) {
     long[] l = NativeKvOps.longs(record);
     int[] i = NativeKvOps.ints(record);
     return new KvEvent(
@@ -80,7 +81,16 @@ public record KvEvent(
   public String toString() {
     return "%d %s block %d after %d, %s, life cycle %d on %s (was %s), priority %d, %s%s"
         .formatted(
-            sequence, kind, block, parent, scope, lifeCycle, level, oldLevel, priority,
-            Arrays.toString(tokens), partial ? ", partial" : "");
+            sequence,
+            kind,
+            block,
+            parent,
+            scope,
+            lifeCycle,
+            level,
+            oldLevel,
+            priority,
+            Arrays.toString(tokens),
+            partial ? ", partial" : "");
   }
 }

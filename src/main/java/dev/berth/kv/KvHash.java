@@ -12,7 +12,10 @@ import dev.berth.internal.NativeKv;
 public enum KvHash {
   /** 64 bits, mixed token by token. */
   V1_BLOCK_KEY(1, 8),
-  /** SHA-256 of the parent's digest and the tokens; a scope's first parent is the digest of the scope. */
+  /**
+   * SHA-256 of the parent's digest and the tokens; a scope's first parent is the digest of the
+   * scope.
+   */
   V2_SHA256(2, 32),
   /** The first eight bytes of {@link #V2_SHA256}. */
   V2_SHA256_64(3, 8);

@@ -12,9 +12,9 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * Operations of one call on a {@link KvCache}, in order, off the heap: filled, applied, read, cleared
- * and filled again, without allocation. Every operation stands for itself; one that didn't end OK
- * changed nothing. Tokens lie in the cache's arena from the batch's first to its last.
+ * Operations of one call on a {@link KvCache}, in order, off the heap: filled, applied, read,
+ * cleared and filled again, without allocation. Every operation stands for itself; one that didn't
+ * end OK changed nothing. Tokens lie in the cache's arena from the batch's first to its last.
  */
 public final class KvOps {
   private final NativeKv kv;
@@ -60,10 +60,19 @@ public final class KvOps {
   /** Looks a prompt up and pins the blocks found: they stay until the pin is let go. */
   public int pin(KvScope scope, int[] prompt) {
     return tokens(
-        NativeKvOps.LOOKUP, 0, scope, 0, NativeKvOps.PIN, MemorySegment.ofArray(prompt), 0, prompt.length);
+        NativeKvOps.LOOKUP,
+        0,
+        scope,
+        0,
+        NativeKvOps.PIN,
+        MemorySegment.ofArray(prompt),
+        0,
+        prompt.length);
   }
 
-  /** {@link #open(KvScope, int, Reuse, int[])} of n tokens at a place in {@link KvCache#tokens()}. */
+  /**
+   * {@link #open(KvScope, int, Reuse, int[])} of n tokens at a place in {@link KvCache#tokens()}.
+   */
   public int openAt(KvScope scope, int tenant, Reuse reuse, long place, int n) {
     return at(NativeKvOps.OPEN, 0, scope, tenant, flags(reuse), place, n);
   }
@@ -116,7 +125,14 @@ public final class KvOps {
   /** The last commit: what is left of a block is stored too, a state moves into the index. */
   public int commitLast(long sequence, int[] tokens) {
     return tokens(
-        NativeKvOps.COMMIT, sequence, KvScope.NONE, 0, NativeKvOps.END, MemorySegment.ofArray(tokens), 0, tokens.length);
+        NativeKvOps.COMMIT,
+        sequence,
+        KvScope.NONE,
+        0,
+        NativeKvOps.END,
+        MemorySegment.ofArray(tokens),
+        0,
+        tokens.length);
   }
 
   /** No more commits; what is left of a block is stored. */
@@ -231,16 +247,25 @@ public final class KvOps {
   }
 
   private int tokens(
-      int kind, long handle, KvScope scope, int tenant, int flags, MemorySegment from, long at, int n) {
+      int kind,
+      long handle,
+      KvScope scope,
+      int tenant,
+      int flags,
+      MemorySegment from,
+      long at,
+      int n) {
     MemorySegment arena = kv.tokens();
     if (n < 0 || n > arena.byteSize() / Integer.BYTES - used) {
       throw new BerthException(
           Code.ARGUMENT,
-          "%d tokens after %d, the arena holds %d".formatted(n, used, arena.byteSize() / Integer.BYTES));
+          "%d tokens after %d, the arena holds %d"
+              .formatted(n, used, arena.byteSize() / Integer.BYTES));
     }
     int i = add(kind, handle, -1, -1, 0, 0, flags | scope.present() * NativeKvOps.LORA);
     try {
-      MemorySegment.copy(from, JAVA_INT, at * Integer.BYTES, arena, JAVA_INT, used * Integer.BYTES, n);
+      MemorySegment.copy(
+          from, JAVA_INT, at * Integer.BYTES, arena, JAVA_INT, used * Integer.BYTES, n);
     } catch (IllegalStateException e) {
       size = i;
       throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
@@ -248,8 +273,7 @@ public final class KvOps {
       size = i;
       throw e;
     }
-    NativeKvOps.tokens(
-        record(i), used, n, scope.lora().orElse(0), scope.salt().orElse(0), tenant);
+    NativeKvOps.tokens(record(i), used, n, scope.lora().orElse(0), scope.salt().orElse(0), tenant);
     used += n;
     return i;
   }

@@ -11,7 +11,8 @@ import java.util.Arrays;
 public record KvSizes(long[][] pages) {
   /** Only device pages, one number a group. */
   public static KvSizes device(long... pages) {
-    return new KvSizes(new long[][] {pages.clone(), new long[pages.length], new long[pages.length]});
+    return new KvSizes(
+        new long[][] {pages.clone(), new long[pages.length], new long[pages.length]});
   }
 
   /** With that many pages on a level. */

@@ -12,12 +12,12 @@ import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /**
- * One launched batch: which sequences, how many tokens of each, and the tables that come of it. Made
- * once by the caller, for one batch under way at a time: two batches under way need two, so that
- * nobody overwrites what a device still reads. The garbage collector frees it.
+ * One launched batch: which sequences, how many tokens of each, and the tables that come of it.
+ * Made once by the caller, for one batch under way at a time: two batches under way need two, so
+ * that nobody overwrites what a device still reads. The garbage collector frees it.
  *
- * <p>Rows are in batch order, beams innermost. What a row doesn't use, and the rows behind the batch,
- * are left as they were, unless they are to be cleared.
+ * <p>Rows are in batch order, beams innermost. What a row doesn't use, and the rows behind the
+ * batch, are left as they were, unless they are to be cleared.
  */
 public final class KvTables {
   private final Shape shape;
@@ -108,12 +108,16 @@ public final class KvTables {
     return batch.table();
   }
 
-  /** {@code int64[lifeCycles][tokens]}: slot * tokens a block + offset of each token; -1: nowhere. */
+  /**
+   * {@code int64[lifeCycles][tokens]}: slot * tokens a block + offset of each token; -1: nowhere.
+   */
   public MemorySegment slotMapping() {
     return batch.mapping();
   }
 
-  /** {@code int32[views][rows of the batch + 1]}: where each row's pages begin in {@link #indices}. */
+  /**
+   * {@code int32[views][rows of the batch + 1]}: where each row's pages begin in {@link #indices}.
+   */
   public MemorySegment indptr() {
     return batch.indptr();
   }

@@ -69,7 +69,8 @@ class KvCacheTest {
       long first = run(cache, 0, tokens(10));
       Done second = done(cache.open(KvScope.NONE, tokens(10)));
       assertThat(second.matched()).isEqualTo(8);
-      assertThat(cache.pages(second.handle(), 0, 0)).isEqualTo(Arrays.copyOf(cache.pages(first, 0, 0), 2));
+      assertThat(cache.pages(second.handle(), 0, 0))
+          .isEqualTo(Arrays.copyOf(cache.pages(first, 0, 0), 2));
       cache.check();
     }
   }
@@ -86,7 +87,8 @@ class KvCacheTest {
   void scopesShareNothing() {
     try (var cache = cache(32)) {
       int[] prompt = tokens(16);
-      for (var scope : List.of(KvScope.lora(0), KvScope.lora(1), KvScope.NONE.withSalt(0), KvScope.NONE)) {
+      for (var scope :
+          List.of(KvScope.lora(0), KvScope.lora(1), KvScope.NONE.withSalt(0), KvScope.NONE)) {
         Done opened = done(cache.open(scope, prompt));
         assertThat(opened.matched()).isZero();
         done(cache.resume(opened.handle(), 0));
@@ -111,7 +113,8 @@ class KvCacheTest {
       done(cache.resume(second.handle(), 1));
       int mine = cache.pages(second.handle(), 0, 0)[1];
       assertThat(mine).isNotEqualTo(theirs);
-      assertThat(cache.page(KvLevel.DEVICE, 0, mine).mismatch(cache.page(KvLevel.DEVICE, 0, theirs)))
+      assertThat(
+              cache.page(KvLevel.DEVICE, 0, mine).mismatch(cache.page(KvLevel.DEVICE, 0, theirs)))
           .isEqualTo(-1);
       cache.check();
     }
@@ -119,8 +122,7 @@ class KvCacheTest {
 
   @Test
   void moreThanThirtyTwoWaysOnHideNoPartialMatch() {
-    var config =
-        KvConfig.of(TestSizes.leases(4), 16, 256).withPartialReuse(KvConfig.Partial.COPY);
+    var config = KvConfig.of(TestSizes.leases(4), 16, 256).withPartialReuse(KvConfig.Partial.COPY);
     try (var cache = KvCache.create(PLAIN, config, KvSizes.device(256))) {
       for (int i = 0; i < 100; i++) {
         cache.close(run(cache, 0, 1000 + i, 1, 2, 3));
@@ -187,7 +189,8 @@ class KvCacheTest {
 
   @Test
   void aMatchedUnreferencedBlockStillTakesAFreeOne() {
-    // Ten pages: four free, six cached. A needs eight of which the six are matched: two are left, so B, who needs five,
+    // Ten pages: four free, six cached. A needs eight of which the six are matched: two are left,
+    // so B, who needs five,
     // must wait.
     try (var cache = cache(10)) {
       cache.close(run(cache, 0, tokens(24)));
@@ -268,8 +271,7 @@ class KvCacheTest {
 
   @Test
   void aResumeIsRefusedWhereTooMuchIsInUse() {
-    try (var cache =
-        KvCache.create(PLAIN, config().withMaxUtilisation(32768), KvSizes.device(8))) {
+    try (var cache = KvCache.create(PLAIN, config().withMaxUtilisation(32768), KvSizes.device(8))) {
       long a = done(cache.open(KvScope.NONE, tokens(3))).handle();
       done(cache.resume(a, 0));
       done(cache.resize(a, 20));
@@ -387,9 +389,11 @@ class KvCacheTest {
         done(cache.resume(c.handle(), 0));
         assertThat(cache.usage().pages(KvLevel.DEVICE, 0))
             .isEqualTo(new KvUsage.Pages(4, 0, 0, 4, 0));
-        assertThat(cache.usage().pages(KvLevel.HOST, 0)).isEqualTo(new KvUsage.Pages(4, 4, 0, 0, 0));
+        assertThat(cache.usage().pages(KvLevel.HOST, 0))
+            .isEqualTo(new KvUsage.Pages(4, 4, 0, 0, 0));
         int now = cache.pages(c.handle(), 0, 0)[3];
-        assertThat(cache.page(KvLevel.DEVICE, 0, now).get(java.lang.foreign.ValueLayout.JAVA_BYTE, 5))
+        assertThat(
+                cache.page(KvLevel.DEVICE, 0, now).get(java.lang.foreign.ValueLayout.JAVA_BYTE, 5))
             .isEqualTo((byte) 42);
         cache.close(c.handle());
         assertThat(cache.usage().pages(KvLevel.DEVICE, 0).evictable()).isEqualTo(4);
@@ -398,14 +402,13 @@ class KvCacheTest {
     }
   }
 
-  // ------------------------------------------------------------------------------ windows and states
+  // ------------------------------------------------------------------------------ windows and
+  // states
 
   @Test
   void aWindowLetsGoOfWhatItLeft() {
     KvLayout layout =
-        KvLayout.plan(
-            BLOCK,
-            List.of(KvBuffer.of(0, KvBuffer.KEY, 64, new KvReach.Window(6, 3))));
+        KvLayout.plan(BLOCK, List.of(KvBuffer.of(0, KvBuffer.KEY, 64, new KvReach.Window(6, 3))));
     try (var cache = KvCache.create(layout, config(), KvSizes.device(16))) {
       long s = done(cache.open(KvScope.NONE, tokens(30))).handle();
       done(cache.resume(s, 0));
@@ -433,7 +436,8 @@ class KvCacheTest {
     try (var cache = KvCache.create(layout, config(), KvSizes.device(32, 8))) {
       cache.close(run(cache, 0, tokens(24)));
       assertThat(cache.probe(KvScope.NONE, tokens(25))).containsExactly(24);
-      // Takes the group's other pages and then the tail's: full attention's blocks are still there, but of no use.
+      // Takes the group's other pages and then the tail's: full attention's blocks are still there,
+      // but of no use.
       long s = done(cache.open(KvScope.NONE, new int[] {9})).handle();
       done(cache.resume(s, 0));
       done(cache.resize(s, 32));
@@ -525,7 +529,10 @@ class KvCacheTest {
       int[] other = cache.pages(s, 0, 1);
       assertThat(other[0]).isEqualTo(-1);
       assertThat(other[1]).isNotIn(before[1], -1);
-      assertThat(cache.page(KvLevel.DEVICE, 0, other[1]).mismatch(cache.page(KvLevel.DEVICE, 0, before[1])))
+      assertThat(
+              cache
+                  .page(KvLevel.DEVICE, 0, other[1])
+                  .mismatch(cache.page(KvLevel.DEVICE, 0, before[1])))
           .isEqualTo(-1);
       code(Code.STATE, () -> cache.commit(s, 6));
       done(cache.resize(s, 13));
@@ -604,7 +611,8 @@ class KvCacheTest {
       assertThat(cache.prepare(second, KvTables.Padding.UNTOUCHED)).isEqualTo(KvStatus.OK);
       assertThat(cache.prepare(second, KvTables.Padding.UNTOUCHED)).isEqualTo(KvStatus.EXHAUSTED);
       assertThat(cache.run(1000)).isPositive();
-      assertThat(IntStream.range(0, 2).map(b -> first.keyPage(0, 0, b))).containsExactly(then[0], then[1]);
+      assertThat(IntStream.range(0, 2).map(b -> first.keyPage(0, 0, b)))
+          .containsExactly(then[0], then[1]);
       int[] now = cache.pages(t, 0, 0);
       assertThat(IntStream.range(0, 3).map(b -> second.keyPage(0, 0, b)))
           .containsExactly(now[0], now[1], now[2]);
@@ -708,7 +716,8 @@ class KvCacheTest {
     int[] tokens = {11, 22, 33, 44, 55};
     for (var scope : List.of(KvScope.NONE, KvScope.lora(3), KvScope.NONE.withSalt(5))) {
       ByteBuffer ids =
-          ByteBuffer.wrap(KvHash.V1_BLOCK_KEY.chain(scope, tokens, 4).ids()).order(ByteOrder.LITTLE_ENDIAN);
+          ByteBuffer.wrap(KvHash.V1_BLOCK_KEY.chain(scope, tokens, 4).ids())
+              .order(ByteOrder.LITTLE_ENDIAN);
       long first = v1(scope, 0, Arrays.copyOf(tokens, 4));
       assertThat(ids.getLong(0)).isEqualTo(first);
       assertThat(ids.getLong(8)).isEqualTo(v1(scope, first, new int[] {55}));
@@ -815,8 +824,18 @@ class KvCacheTest {
       cache.apply(ops);
       assertThat(IntStream.range(0, 13).mapToObj(ops::status))
           .containsExactly(
-              KvStatus.OK, KvStatus.ARGUMENT, KvStatus.ARGUMENT, KvStatus.ARGUMENT, KvStatus.ARGUMENT,
-              KvStatus.OK, KvStatus.OK, KvStatus.OK, KvStatus.OK, KvStatus.OK, KvStatus.OK, KvStatus.OK,
+              KvStatus.OK,
+              KvStatus.ARGUMENT,
+              KvStatus.ARGUMENT,
+              KvStatus.ARGUMENT,
+              KvStatus.ARGUMENT,
+              KvStatus.OK,
+              KvStatus.OK,
+              KvStatus.OK,
+              KvStatus.OK,
+              KvStatus.OK,
+              KvStatus.OK,
+              KvStatus.OK,
               KvStatus.CAPACITY);
     }
   }
@@ -857,7 +876,9 @@ class KvCacheTest {
 
   @Test
   void aClosedCacheRefusesEverythingAndItsMemoryIsGone() {
-    var cache = KvCache.create(PLAIN, config().withEvents(4).withMemory(KvConfig.Memory.HOST), KvSizes.device(8));
+    var cache =
+        KvCache.create(
+            PLAIN, config().withEvents(4).withMemory(KvConfig.Memory.HOST), KvSizes.device(8));
     KvOps ops = cache.newOps(2);
     KvEvents events = cache.events();
     var page = cache.page(KvLevel.DEVICE, 0, 3);
@@ -884,25 +905,24 @@ class KvCacheTest {
       for (int t = 0; t < threads.length; t++) {
         boolean closes = t == 2;
         threads[t] =
-            new Thread(
-                () -> {
-                  try {
-                    start.await();
-                    for (int i = 0; i < 200; i++) {
-                      if (closes && i == 100) {
-                        cache.close();
-                      }
-                      cache.usage();
-                      cache.check();
-                    }
-                  } catch (BerthException e) {
-                    if (e.code() != Code.STATE && e.code() != Code.CLOSED) {
-                      strange.set(true);
-                    }
-                  } catch (InterruptedException e) {
-                    strange.set(true);
+            new Thread(() -> {
+              try {
+                start.await();
+                for (int i = 0; i < 200; i++) {
+                  if (closes && i == 100) {
+                    cache.close();
                   }
-                });
+                  cache.usage();
+                  cache.check();
+                }
+              } catch (BerthException e) {
+                if (e.code() != Code.STATE && e.code() != Code.CLOSED) {
+                  strange.set(true);
+                }
+              } catch (InterruptedException e) {
+                strange.set(true);
+              }
+            });
         threads[t].start();
       }
       start.countDown();
