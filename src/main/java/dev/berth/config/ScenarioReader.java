@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
@@ -231,7 +232,12 @@ public final class ScenarioReader {
           layers
               .find("queue")
               .map(n -> n.asEnum(WaitingQueue.Policy.class))
-              .orElse(WaitingQueue.Policy.FCFS));
+              .orElse(WaitingQueue.Policy.FCFS),
+          policies(layers),
+          layers
+              .find("capacity")
+              .map(n -> n.asEnum(CapacityRule.class))
+              .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (IllegalArgumentException e) {
       throw arm.error(String.valueOf(e.getMessage()));
     }
