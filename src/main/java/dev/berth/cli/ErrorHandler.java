@@ -21,6 +21,9 @@ final class ErrorHandler
   /** Exit status of bad input and of a refused configuration. */
   static final int BAD_INPUT = 2;
 
+  /** Exit status of a command whose output could not be written. */
+  static final int OUTPUT_LOST = 74;
+
   /** Exit status of a fault in the product. */
   static final int FAULT = 70;
 

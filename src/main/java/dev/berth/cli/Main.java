@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.cli;
 
+import java.io.BufferedOutputStream;
+import java.io.PrintStream;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.IVersionProvider;
@@ -24,7 +26,15 @@ public final class Main implements Runnable {
 
   /** Runs the command line and exits with its status. */
   public static void main(String[] args) {
-    System.exit(commandLine().execute(args));
+    var output = new StandardOutput();
+    System.setOut(new PrintStream(new BufferedOutputStream(output), true, System.out.charset()));
+    int status = commandLine().execute(args);
+    System.out.flush();
+    output
+        .failure()
+        .ifPresent(problem ->
+            System.err.println("berth: the output could not be written to its end: " + problem));
+    System.exit(output.failure().isPresent() ? ErrorHandler.OUTPUT_LOST : status);
   }
 
   /** The command line with its error handling, as tests use it too. */
