@@ -19,6 +19,7 @@ const char *berth_status_text(int32_t status) {
     case BERTH_E_CAPACITY: return "output array too small";
     case BERTH_E_STATE: return "not legal in this state";
     case BERTH_E_SKIPPED: return "not tried, an earlier item failed";
+    case BERTH_E_ROW: return "a row isn't fit to be scheduled";
     default: return "unknown status";
   }
 }

@@ -16,6 +16,7 @@ enum class Status : int32_t {
   kCapacity = 7,
   kState = 8,
   kSkipped = 9,
+  kRow = 10,
 };
 
 }  // namespace berth

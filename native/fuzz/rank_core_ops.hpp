@@ -106,6 +106,8 @@ inline berth_core_config small_core() {
   c.retiring = BERTH_RETIRING_EXCLUDED;
   c.padding = BERTH_PAD_BOTH;
   c.tokens_per_block = 4;
+  c.policy_set = BERTH_SET_BERTH;
+  c.capacity = BERTH_POLICY_GUARANTEED_NO_EVICT;
   c.pages = -1;
   return c;
 }
@@ -148,6 +150,8 @@ class Ops {
     c.chunking = in.one_in(2) ? BERTH_CHUNK_FCFS : BERTH_CHUNK_NONE;
     c.tokens_per_block = in.between(1, 8);
     c.pages = in.one_in(2) ? -1 : in.between(8, 60);
+    c.policy_set = in.one_in(4) ? BERTH_SET_TRTLLM : BERTH_SET_BERTH;
+    c.capacity = in.one_in(4) ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     return c;
   }
 
@@ -368,17 +372,17 @@ class Ops {
     for (int32_t i = 0; i < core_.rows(); ++i) {
       const berth_row &row = core_.row(i);
       HOLDS(row.in_flight == flights[i]);
-      HOLDS(row.pages >= 0 && (row.pages == 0 || row.lease >= 0));
+      HOLDS(core_.cold(i).pages >= 0 && (core_.cold(i).pages == 0 || row.lease >= 0));
       HOLDS(row.context_chunk == 0);
       if (row.seat >= 0) HOLDS(row.seat < config_.seats && seats.insert(row.seat).second && row.lease >= 0);
       if (row.lease >= 0) HOLDS(row.lease < config_.leases && leases.insert(row.lease).second);
-      pages += row.pages;
+      pages += core_.cold(i).pages;
       if ((row.flags & BERTH_ROW_LIVE) != 0) {
         ++live;
         HOLDS(live_.count(row.request_id) == 1);
         HOLDS(row.pending_tokens >= 0 && row.generated_tokens <= row.max_new_tokens);
       } else {
-        HOLDS(row.seat == -1 && row.lease == -1 && row.pages == 0);
+        HOLDS(row.seat == -1 && row.lease == -1 && core_.cold(i).pages == 0);
       }
     }
     HOLDS(live == live_rows());

@@ -87,7 +87,7 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.max_batch_size = (1 << 20) + 1; },
       [](C &c) { c.max_num_tokens = -1; },
       [](C &c) { c.draft_tokens = -1; },
-      [](C &c) { c.draft_tokens = 1 << 16; },
+      [](C &c) { c.draft_tokens = 1 << 15; },
       [](C &c) { c.admission_cap = 0; },
       [](C &c) { c.max_resident = 0; },
       [](C &c) { c.range_end = 10; },
@@ -104,6 +104,9 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.transceiver = 2; },
       [](C &c) { c.chunking = 2; },
       [](C &c) { c.tokens_per_block = 0; },
+      [](C &c) { c.policy_set = 2; },
+      [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS; },
+      [](C &c) { c.capacity = BERTH_POLICY_MAX_UTILIZATION; },
       [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };
@@ -236,7 +239,7 @@ TEST(nobodyWaitsWhileHolding) {
   core.admit(2, BERTH_STATE_CONTEXT_INIT, 4, 3);
   core.step();
   CHECK(core.it().deferred[BERTH_WAIT_SEAT] == 1);
-  CHECK(core.it().leases_used == 1 && core.row(1).lease == -1 && core.row(1).pages == 0);
+  CHECK(core.it().leases_used == 1 && core.row(1).lease == -1 && core.cold(1).pages == 0);
   CHECK(core.cold(1).deferrals == 1 && core.row(1).wait_reason == BERTH_WAIT_SEAT);
 }
 
@@ -251,6 +254,22 @@ TEST(whoStandsBehindAHeadThatLacksPagesWaitsForPagesToo) {
   core.step();
   CHECK(core.it().batch == 1 && core.it().deferred[BERTH_WAIT_PAGES] == 2);
   CHECK(core.it().deferred[BERTH_WAIT_TOKENS] == 0 && core.row(2).wait_reason == BERTH_WAIT_PAGES);
+}
+
+TEST(aStaticBatchLetsNobodyInWhileSomebodyRuns) {
+  for (const int32_t policy : {BERTH_POLICY_GUARANTEED_NO_EVICT, BERTH_POLICY_STATIC_BATCH}) {
+    berth_core_config config = small_core();
+    config.max_batch_size = config.admission_cap = 2;
+    config.capacity = policy;
+    const Mapped core(config);
+    core.admit(1, BERTH_STATE_CONTEXT_INIT, 4, 5);
+    core.step();
+    core.admit(2, BERTH_STATE_CONTEXT_INIT, 4, 5);
+    core.step();
+    const bool alone = policy == BERTH_POLICY_STATIC_BATCH;
+    CHECK(core.it().contexts == (alone ? 0 : 1));
+    CHECK(core.it().deferred[BERTH_WAIT_BATCH] == (alone ? 1 : 0));
+  }
 }
 
 TEST(tokensOfABatchNeverPassAnInt) {

@@ -11,6 +11,7 @@ module dev.berth {
   requires static info.picocli;
 
   exports dev.berth;
+  exports dev.berth.capacity;
   exports dev.berth.config;
   exports dev.berth.engine;
   exports dev.berth.exchange;

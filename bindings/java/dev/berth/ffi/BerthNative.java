@@ -122,6 +122,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_E_SKIPPED() {
         return BERTH_E_SKIPPED;
     }
+    private static final int BERTH_E_ROW = (int)10L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_ROW = 10
+     * }
+     */
+    public static int BERTH_E_ROW() {
+        return BERTH_E_ROW;
+    }
 
     private static class berth_abi_version {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
@@ -1190,6 +1199,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_LIVE() {
         return BERTH_ROW_LIVE;
     }
+    private static final int BERTH_ROW_CHECKED = (int)16L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_CHECKED = 16
+     * }
+     */
+    public static int BERTH_ROW_CHECKED() {
+        return BERTH_ROW_CHECKED;
+    }
+    private static final int BERTH_ROW_ENCODER_PENDING = (int)32L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_ENCODER_PENDING = 32
+     * }
+     */
+    public static int BERTH_ROW_ENCODER_PENDING() {
+        return BERTH_ROW_ENCODER_PENDING;
+    }
+    private static final int BERTH_ROW_MULTIMODAL = (int)64L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_MULTIMODAL = 64
+     * }
+     */
+    public static int BERTH_ROW_MULTIMODAL() {
+        return BERTH_ROW_MULTIMODAL;
+    }
     private static final int BERTH_WAIT_NONE = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1280,10 +1316,37 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_WAIT_RETIRING() {
         return BERTH_WAIT_RETIRING;
     }
-    private static final int BERTH_WAIT_REASONS = (int)10L;
+    private static final int BERTH_WAIT_ADAPTER = (int)10L;
     /**
      * {@snippet lang=c :
-     * enum berth_wait_reason.BERTH_WAIT_REASONS = 10
+     * enum berth_wait_reason.BERTH_WAIT_ADAPTER = 10
+     * }
+     */
+    public static int BERTH_WAIT_ADAPTER() {
+        return BERTH_WAIT_ADAPTER;
+    }
+    private static final int BERTH_WAIT_PREFIX = (int)11L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_wait_reason.BERTH_WAIT_PREFIX = 11
+     * }
+     */
+    public static int BERTH_WAIT_PREFIX() {
+        return BERTH_WAIT_PREFIX;
+    }
+    private static final int BERTH_WAIT_ENCODER = (int)12L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_wait_reason.BERTH_WAIT_ENCODER = 12
+     * }
+     */
+    public static int BERTH_WAIT_ENCODER() {
+        return BERTH_WAIT_ENCODER;
+    }
+    private static final int BERTH_WAIT_REASONS = (int)13L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_wait_reason.BERTH_WAIT_REASONS = 13
      * }
      */
     public static int BERTH_WAIT_REASONS() {
@@ -1360,6 +1423,24 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_CHUNK_FCFS() {
         return BERTH_CHUNK_FCFS;
+    }
+    private static final int BERTH_CHUNK_EQUAL_PROGRESS = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_chunking.BERTH_CHUNK_EQUAL_PROGRESS = 2
+     * }
+     */
+    public static int BERTH_CHUNK_EQUAL_PROGRESS() {
+        return BERTH_CHUNK_EQUAL_PROGRESS;
+    }
+    private static final int BERTH_CHUNK_FORCE = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_chunking.BERTH_CHUNK_FORCE = 3
+     * }
+     */
+    public static int BERTH_CHUNK_FORCE() {
+        return BERTH_CHUNK_FORCE;
     }
     private static final int BERTH_CHANGE_ARRIVED = (int)1L;
     /**
@@ -1864,6 +1945,733 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_core_settle", core);
             }
             return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+    private static final int BERTH_SET_TRTLLM = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_policy_set.BERTH_SET_TRTLLM = 0
+     * }
+     */
+    public static int BERTH_SET_TRTLLM() {
+        return BERTH_SET_TRTLLM;
+    }
+    private static final int BERTH_SET_BERTH = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_policy_set.BERTH_SET_BERTH = 1
+     * }
+     */
+    public static int BERTH_SET_BERTH() {
+        return BERTH_SET_BERTH;
+    }
+    private static final int BERTH_POLICY_MAX_REQUESTS = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_capacity_policy.BERTH_POLICY_MAX_REQUESTS = 0
+     * }
+     */
+    public static int BERTH_POLICY_MAX_REQUESTS() {
+        return BERTH_POLICY_MAX_REQUESTS;
+    }
+    private static final int BERTH_POLICY_GUARANTEED_NO_EVICT = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_capacity_policy.BERTH_POLICY_GUARANTEED_NO_EVICT = 1
+     * }
+     */
+    public static int BERTH_POLICY_GUARANTEED_NO_EVICT() {
+        return BERTH_POLICY_GUARANTEED_NO_EVICT;
+    }
+    private static final int BERTH_POLICY_MAX_UTILIZATION = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_capacity_policy.BERTH_POLICY_MAX_UTILIZATION = 2
+     * }
+     */
+    public static int BERTH_POLICY_MAX_UTILIZATION() {
+        return BERTH_POLICY_MAX_UTILIZATION;
+    }
+    private static final int BERTH_POLICY_STATIC_BATCH = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_capacity_policy.BERTH_POLICY_STATIC_BATCH = 3
+     * }
+     */
+    public static int BERTH_POLICY_STATIC_BATCH() {
+        return BERTH_POLICY_STATIC_BATCH;
+    }
+    private static final int BERTH_STAGE_CAPACITY = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_stage.BERTH_STAGE_CAPACITY = 1
+     * }
+     */
+    public static int BERTH_STAGE_CAPACITY() {
+        return BERTH_STAGE_CAPACITY;
+    }
+    private static final int BERTH_STAGE_BATCH = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_stage.BERTH_STAGE_BATCH = 2
+     * }
+     */
+    public static int BERTH_STAGE_BATCH() {
+        return BERTH_STAGE_BATCH;
+    }
+    private static final int BERTH_STAGE_BATCH_ACTIVE = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_stage.BERTH_STAGE_BATCH_ACTIVE = 4
+     * }
+     */
+    public static int BERTH_STAGE_BATCH_ACTIVE() {
+        return BERTH_STAGE_BATCH_ACTIVE;
+    }
+    private static final int BERTH_STAGE_ONE_LOOP = (int)8L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_stage.BERTH_STAGE_ONE_LOOP = 8
+     * }
+     */
+    public static int BERTH_STAGE_ONE_LOOP() {
+        return BERTH_STAGE_ONE_LOOP;
+    }
+    private static final int BERTH_CACHE_SELF = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_cache.BERTH_CACHE_SELF = 1
+     * }
+     */
+    public static int BERTH_CACHE_SELF() {
+        return BERTH_CACHE_SELF;
+    }
+    private static final int BERTH_CACHE_CROSS = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_cache.BERTH_CACHE_CROSS = 2
+     * }
+     */
+    public static int BERTH_CACHE_CROSS() {
+        return BERTH_CACHE_CROSS;
+    }
+    private static final int BERTH_FIELD_NONE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_NONE = 0
+     * }
+     */
+    public static int BERTH_FIELD_NONE() {
+        return BERTH_FIELD_NONE;
+    }
+    private static final int BERTH_FIELD_LIVE = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_LIVE = 1
+     * }
+     */
+    public static int BERTH_FIELD_LIVE() {
+        return BERTH_FIELD_LIVE;
+    }
+    private static final int BERTH_FIELD_STATE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_STATE = 2
+     * }
+     */
+    public static int BERTH_FIELD_STATE() {
+        return BERTH_FIELD_STATE;
+    }
+    private static final int BERTH_FIELD_PROMPT_TOKENS = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_PROMPT_TOKENS = 3
+     * }
+     */
+    public static int BERTH_FIELD_PROMPT_TOKENS() {
+        return BERTH_FIELD_PROMPT_TOKENS;
+    }
+    private static final int BERTH_FIELD_CONTEXT_CURSOR = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_CONTEXT_CURSOR = 4
+     * }
+     */
+    public static int BERTH_FIELD_CONTEXT_CURSOR() {
+        return BERTH_FIELD_CONTEXT_CURSOR;
+    }
+    private static final int BERTH_FIELD_CONTEXT_CHUNK = (int)5L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_CONTEXT_CHUNK = 5
+     * }
+     */
+    public static int BERTH_FIELD_CONTEXT_CHUNK() {
+        return BERTH_FIELD_CONTEXT_CHUNK;
+    }
+    private static final int BERTH_FIELD_GENERATED_TOKENS = (int)6L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_GENERATED_TOKENS = 6
+     * }
+     */
+    public static int BERTH_FIELD_GENERATED_TOKENS() {
+        return BERTH_FIELD_GENERATED_TOKENS;
+    }
+    private static final int BERTH_FIELD_MAX_NEW_TOKENS = (int)7L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_MAX_NEW_TOKENS = 7
+     * }
+     */
+    public static int BERTH_FIELD_MAX_NEW_TOKENS() {
+        return BERTH_FIELD_MAX_NEW_TOKENS;
+    }
+    private static final int BERTH_FIELD_ADAPTER = (int)8L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_ADAPTER = 8
+     * }
+     */
+    public static int BERTH_FIELD_ADAPTER() {
+        return BERTH_FIELD_ADAPTER;
+    }
+    private static final int BERTH_FIELD_BEAM_WIDTH = (int)9L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_BEAM_WIDTH = 9
+     * }
+     */
+    public static int BERTH_FIELD_BEAM_WIDTH() {
+        return BERTH_FIELD_BEAM_WIDTH;
+    }
+    private static final int BERTH_FIELD_DRAFT_TOKENS = (int)10L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_DRAFT_TOKENS = 10
+     * }
+     */
+    public static int BERTH_FIELD_DRAFT_TOKENS() {
+        return BERTH_FIELD_DRAFT_TOKENS;
+    }
+    private static final int BERTH_FIELD_CACHED_TOKENS = (int)11L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_CACHED_TOKENS = 11
+     * }
+     */
+    public static int BERTH_FIELD_CACHED_TOKENS() {
+        return BERTH_FIELD_CACHED_TOKENS;
+    }
+    private static final int BERTH_FIELD_REUSABLE_TOKENS = (int)12L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_REUSABLE_TOKENS = 12
+     * }
+     */
+    public static int BERTH_FIELD_REUSABLE_TOKENS() {
+        return BERTH_FIELD_REUSABLE_TOKENS;
+    }
+    private static final int BERTH_FIELD_ENCODER_TOKENS = (int)13L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_ENCODER_TOKENS = 13
+     * }
+     */
+    public static int BERTH_FIELD_ENCODER_TOKENS() {
+        return BERTH_FIELD_ENCODER_TOKENS;
+    }
+    private static final int BERTH_FIELD_SNAPSHOTS = (int)14L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_SNAPSHOTS = 14
+     * }
+     */
+    public static int BERTH_FIELD_SNAPSHOTS() {
+        return BERTH_FIELD_SNAPSHOTS;
+    }
+    private static final int BERTH_FIELD_DEMAND = (int)15L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_DEMAND = 15
+     * }
+     */
+    public static int BERTH_FIELD_DEMAND() {
+        return BERTH_FIELD_DEMAND;
+    }
+    private static final int BERTH_FIELD_HELD = (int)16L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_HELD = 16
+     * }
+     */
+    public static int BERTH_FIELD_HELD() {
+        return BERTH_FIELD_HELD;
+    }
+    private static final int BERTH_FIELD_CACHE = (int)17L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_CACHE = 17
+     * }
+     */
+    public static int BERTH_FIELD_CACHE() {
+        return BERTH_FIELD_CACHE;
+    }
+    private static final int BERTH_FIELD_IN_FLIGHT = (int)18L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_IN_FLIGHT = 18
+     * }
+     */
+    public static int BERTH_FIELD_IN_FLIGHT() {
+        return BERTH_FIELD_IN_FLIGHT;
+    }
+    private static final int BERTH_FIELD_PRIORITY = (int)19L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_PRIORITY = 19
+     * }
+     */
+    public static int BERTH_FIELD_PRIORITY() {
+        return BERTH_FIELD_PRIORITY;
+    }
+    private static final int BERTH_FIELD_ORDER = (int)20L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_field.BERTH_FIELD_ORDER = 20
+     * }
+     */
+    public static int BERTH_FIELD_ORDER() {
+        return BERTH_FIELD_ORDER;
+    }
+
+    private static class berth_table_create {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_table_create");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_table_create(const berth_table_config *config, const berth_pool *pools, berth_table_t *out)
+     * }
+     */
+    public static FunctionDescriptor berth_table_create$descriptor() {
+        return berth_table_create.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_table_create(const berth_table_config *config, const berth_pool *pools, berth_table_t *out)
+     * }
+     */
+    public static MethodHandle berth_table_create$handle() {
+        return berth_table_create.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_table_create(const berth_table_config *config, const berth_pool *pools, berth_table_t *out)
+     * }
+     */
+    public static MemorySegment berth_table_create$address() {
+        return berth_table_create.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_table_create(const berth_table_config *config, const berth_pool *pools, berth_table_t *out)
+     * }
+     */
+    public static int berth_table_create(MemorySegment config, MemorySegment pools, MemorySegment out) {
+        var mh$ = berth_table_create.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_table_create", config, pools, out);
+            }
+            return (int)mh$.invokeExact(config, pools, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_table_destroy {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_table_destroy");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_table_destroy(berth_table_t table)
+     * }
+     */
+    public static FunctionDescriptor berth_table_destroy$descriptor() {
+        return berth_table_destroy.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_table_destroy(berth_table_t table)
+     * }
+     */
+    public static MethodHandle berth_table_destroy$handle() {
+        return berth_table_destroy.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_table_destroy(berth_table_t table)
+     * }
+     */
+    public static MemorySegment berth_table_destroy$address() {
+        return berth_table_destroy.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_table_destroy(berth_table_t table)
+     * }
+     */
+    public static int berth_table_destroy(MemorySegment table) {
+        var mh$ = berth_table_destroy.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_table_destroy", table);
+            }
+            return (int)mh$.invokeExact(table);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_table_map {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_table_map");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_table_map(berth_table_t table, berth_table_memory *out)
+     * }
+     */
+    public static FunctionDescriptor berth_table_map$descriptor() {
+        return berth_table_map.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_table_map(berth_table_t table, berth_table_memory *out)
+     * }
+     */
+    public static MethodHandle berth_table_map$handle() {
+        return berth_table_map.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_table_map(berth_table_t table, berth_table_memory *out)
+     * }
+     */
+    public static MemorySegment berth_table_map$address() {
+        return berth_table_map.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_table_map(berth_table_t table, berth_table_memory *out)
+     * }
+     */
+    public static int berth_table_map(MemorySegment table, MemorySegment out) {
+        var mh$ = berth_table_map.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_table_map", table, out);
+            }
+            return (int)mh$.invokeExact(table, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_table_check {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_table_check");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_table_check(berth_table_t table, const int32_t *rows, int32_t n)
+     * }
+     */
+    public static FunctionDescriptor berth_table_check$descriptor() {
+        return berth_table_check.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_table_check(berth_table_t table, const int32_t *rows, int32_t n)
+     * }
+     */
+    public static MethodHandle berth_table_check$handle() {
+        return berth_table_check.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_table_check(berth_table_t table, const int32_t *rows, int32_t n)
+     * }
+     */
+    public static MemorySegment berth_table_check$address() {
+        return berth_table_check.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_table_check(berth_table_t table, const int32_t *rows, int32_t n)
+     * }
+     */
+    public static int berth_table_check(MemorySegment table, MemorySegment rows, int n) {
+        var mh$ = berth_table_check.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_table_check", table, rows, n);
+            }
+            return (int)mh$.invokeExact(table, rows, n);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_rules_check {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_rules_check");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_rules_check(berth_table_t table, const berth_rules *rules, int32_t *rule)
+     * }
+     */
+    public static FunctionDescriptor berth_rules_check$descriptor() {
+        return berth_rules_check.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_rules_check(berth_table_t table, const berth_rules *rules, int32_t *rule)
+     * }
+     */
+    public static MethodHandle berth_rules_check$handle() {
+        return berth_rules_check.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_rules_check(berth_table_t table, const berth_rules *rules, int32_t *rule)
+     * }
+     */
+    public static MemorySegment berth_rules_check$address() {
+        return berth_rules_check.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_rules_check(berth_table_t table, const berth_rules *rules, int32_t *rule)
+     * }
+     */
+    public static int berth_rules_check(MemorySegment table, MemorySegment rules, MemorySegment rule) {
+        var mh$ = berth_rules_check.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_rules_check", table, rules, rule);
+            }
+            return (int)mh$.invokeExact(table, rules, rule);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_table_schedule {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_table_schedule");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_table_schedule(berth_table_t table, const berth_rules *rules)
+     * }
+     */
+    public static FunctionDescriptor berth_table_schedule$descriptor() {
+        return berth_table_schedule.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_table_schedule(berth_table_t table, const berth_rules *rules)
+     * }
+     */
+    public static MethodHandle berth_table_schedule$handle() {
+        return berth_table_schedule.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_table_schedule(berth_table_t table, const berth_rules *rules)
+     * }
+     */
+    public static MemorySegment berth_table_schedule$address() {
+        return berth_table_schedule.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_table_schedule(berth_table_t table, const berth_rules *rules)
+     * }
+     */
+    public static int berth_table_schedule(MemorySegment table, MemorySegment rules) {
+        var mh$ = berth_table_schedule.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_table_schedule", table, rules);
+            }
+            return (int)mh$.invokeExact(table, rules);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_table_pause {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_table_pause");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_table_pause(berth_table_t table, int32_t row, int32_t max_input)
+     * }
+     */
+    public static FunctionDescriptor berth_table_pause$descriptor() {
+        return berth_table_pause.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_table_pause(berth_table_t table, int32_t row, int32_t max_input)
+     * }
+     */
+    public static MethodHandle berth_table_pause$handle() {
+        return berth_table_pause.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_table_pause(berth_table_t table, int32_t row, int32_t max_input)
+     * }
+     */
+    public static MemorySegment berth_table_pause$address() {
+        return berth_table_pause.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_table_pause(berth_table_t table, int32_t row, int32_t max_input)
+     * }
+     */
+    public static int berth_table_pause(MemorySegment table, int row, int max_input) {
+        var mh$ = berth_table_pause.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_table_pause", table, row, max_input);
+            }
+            return (int)mh$.invokeExact(table, row, max_input);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

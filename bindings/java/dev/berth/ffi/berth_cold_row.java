@@ -23,7 +23,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t load_tokens;
  *     int32_t deferrals;
  *     int32_t children;
- *     int32_t padding[3];
+ *     int32_t pages;
+ *     int32_t padding[2];
  * }
  * }
  */
@@ -42,7 +43,8 @@ public class berth_cold_row {
         BerthNative.C_INT.withName("load_tokens"),
         BerthNative.C_INT.withName("deferrals"),
         BerthNative.C_INT.withName("children"),
-        MemoryLayout.sequenceLayout(3, BerthNative.C_INT).withName("padding")
+        BerthNative.C_INT.withName("pages"),
+        MemoryLayout.sequenceLayout(2, BerthNative.C_INT).withName("padding")
     ).withName("berth_cold_row");
 
     /**
@@ -404,12 +406,56 @@ public class berth_cold_row {
         struct.set(children$LAYOUT, children$OFFSET, fieldValue);
     }
 
+    private static final OfInt pages$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pages"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t pages
+     * }
+     */
+    public static final OfInt pages$layout() {
+        return pages$LAYOUT;
+    }
+
+    private static final long pages$OFFSET = $LAYOUT.byteOffset(groupElement("pages"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t pages
+     * }
+     */
+    public static final long pages$offset() {
+        return pages$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t pages
+     * }
+     */
+    public static int pages(MemorySegment struct) {
+        return struct.get(pages$LAYOUT, pages$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t pages
+     * }
+     */
+    public static void pages(MemorySegment struct, int fieldValue) {
+        struct.set(pages$LAYOUT, pages$OFFSET, fieldValue);
+    }
+
     private static final SequenceLayout padding$LAYOUT = (SequenceLayout)$LAYOUT.select(groupElement("padding"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static final SequenceLayout padding$layout() {
@@ -421,7 +467,7 @@ public class berth_cold_row {
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static final long padding$offset() {
@@ -431,7 +477,7 @@ public class berth_cold_row {
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static MemorySegment padding(MemorySegment struct) {
@@ -441,19 +487,19 @@ public class berth_cold_row {
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static void padding(MemorySegment struct, MemorySegment fieldValue) {
         MemorySegment.copy(fieldValue, 0L, struct, padding$OFFSET, padding$LAYOUT.byteSize());
     }
 
-    private static long[] padding$DIMS = { 3 };
+    private static long[] padding$DIMS = { 2 };
 
     /**
      * Dimensions for array field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static long[] padding$dimensions() {
@@ -464,7 +510,7 @@ public class berth_cold_row {
     /**
      * Indexed getter for field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static int padding(MemorySegment struct, long index0) {
@@ -474,7 +520,7 @@ public class berth_cold_row {
     /**
      * Indexed setter for field:
      * {@snippet lang=c :
-     * int32_t padding[3]
+     * int32_t padding[2]
      * }
      */
     public static void padding(MemorySegment struct, long index0, int fieldValue) {

@@ -31,7 +31,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t resident;
  *     int32_t receives;
  *     int32_t stale_changes;
- *     int32_t deferred[10];
+ *     int32_t deferred[16];
  *     int32_t launched;
  *     int32_t due;
  *     int32_t due_slot;
@@ -72,7 +72,7 @@ public class berth_iteration {
         BerthNative.C_INT.withName("resident"),
         BerthNative.C_INT.withName("receives"),
         BerthNative.C_INT.withName("stale_changes"),
-        MemoryLayout.sequenceLayout(10, BerthNative.C_INT).withName("deferred"),
+        MemoryLayout.sequenceLayout(16, BerthNative.C_INT).withName("deferred"),
         BerthNative.C_INT.withName("launched"),
         BerthNative.C_INT.withName("due"),
         BerthNative.C_INT.withName("due_slot"),
@@ -806,7 +806,7 @@ public class berth_iteration {
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static final SequenceLayout deferred$layout() {
@@ -818,7 +818,7 @@ public class berth_iteration {
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static final long deferred$offset() {
@@ -828,7 +828,7 @@ public class berth_iteration {
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static MemorySegment deferred(MemorySegment struct) {
@@ -838,19 +838,19 @@ public class berth_iteration {
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static void deferred(MemorySegment struct, MemorySegment fieldValue) {
         MemorySegment.copy(fieldValue, 0L, struct, deferred$OFFSET, deferred$LAYOUT.byteSize());
     }
 
-    private static long[] deferred$DIMS = { 10 };
+    private static long[] deferred$DIMS = { 16 };
 
     /**
      * Dimensions for array field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static long[] deferred$dimensions() {
@@ -861,7 +861,7 @@ public class berth_iteration {
     /**
      * Indexed getter for field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static int deferred(MemorySegment struct, long index0) {
@@ -871,7 +871,7 @@ public class berth_iteration {
     /**
      * Indexed setter for field:
      * {@snippet lang=c :
-     * int32_t deferred[10]
+     * int32_t deferred[16]
      * }
      */
     public static void deferred(MemorySegment struct, long index0, int fieldValue) {

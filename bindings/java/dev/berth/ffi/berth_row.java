@@ -26,9 +26,11 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t max_new_tokens;
  *     int32_t seat;
  *     int32_t lease;
- *     int32_t pages;
- *     int32_t in_flight;
- *     int32_t wait_reason;
+ *     int32_t adapter;
+ *     int16_t in_flight;
+ *     int16_t beam_width;
+ *     int16_t wait_reason;
+ *     int16_t draft_tokens;
  *     int32_t cached_tokens;
  * }
  * }
@@ -51,9 +53,11 @@ public class berth_row {
         BerthNative.C_INT.withName("max_new_tokens"),
         BerthNative.C_INT.withName("seat"),
         BerthNative.C_INT.withName("lease"),
-        BerthNative.C_INT.withName("pages"),
-        BerthNative.C_INT.withName("in_flight"),
-        BerthNative.C_INT.withName("wait_reason"),
+        BerthNative.C_INT.withName("adapter"),
+        BerthNative.C_SHORT.withName("in_flight"),
+        BerthNative.C_SHORT.withName("beam_width"),
+        BerthNative.C_SHORT.withName("wait_reason"),
+        BerthNative.C_SHORT.withName("draft_tokens"),
         BerthNative.C_INT.withName("cached_tokens")
     ).withName("berth_row");
 
@@ -548,59 +552,59 @@ public class berth_row {
         struct.set(lease$LAYOUT, lease$OFFSET, fieldValue);
     }
 
-    private static final OfInt pages$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pages"));
+    private static final OfInt adapter$LAYOUT = (OfInt)$LAYOUT.select(groupElement("adapter"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t pages
+     * int32_t adapter
      * }
      */
-    public static final OfInt pages$layout() {
-        return pages$LAYOUT;
+    public static final OfInt adapter$layout() {
+        return adapter$LAYOUT;
     }
 
-    private static final long pages$OFFSET = $LAYOUT.byteOffset(groupElement("pages"));
+    private static final long adapter$OFFSET = $LAYOUT.byteOffset(groupElement("adapter"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t pages
+     * int32_t adapter
      * }
      */
-    public static final long pages$offset() {
-        return pages$OFFSET;
+    public static final long adapter$offset() {
+        return adapter$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t pages
+     * int32_t adapter
      * }
      */
-    public static int pages(MemorySegment struct) {
-        return struct.get(pages$LAYOUT, pages$OFFSET);
+    public static int adapter(MemorySegment struct) {
+        return struct.get(adapter$LAYOUT, adapter$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t pages
+     * int32_t adapter
      * }
      */
-    public static void pages(MemorySegment struct, int fieldValue) {
-        struct.set(pages$LAYOUT, pages$OFFSET, fieldValue);
+    public static void adapter(MemorySegment struct, int fieldValue) {
+        struct.set(adapter$LAYOUT, adapter$OFFSET, fieldValue);
     }
 
-    private static final OfInt in_flight$LAYOUT = (OfInt)$LAYOUT.select(groupElement("in_flight"));
+    private static final OfShort in_flight$LAYOUT = (OfShort)$LAYOUT.select(groupElement("in_flight"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t in_flight
+     * int16_t in_flight
      * }
      */
-    public static final OfInt in_flight$layout() {
+    public static final OfShort in_flight$layout() {
         return in_flight$LAYOUT;
     }
 
@@ -609,7 +613,7 @@ public class berth_row {
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t in_flight
+     * int16_t in_flight
      * }
      */
     public static final long in_flight$offset() {
@@ -619,32 +623,76 @@ public class berth_row {
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t in_flight
+     * int16_t in_flight
      * }
      */
-    public static int in_flight(MemorySegment struct) {
+    public static short in_flight(MemorySegment struct) {
         return struct.get(in_flight$LAYOUT, in_flight$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t in_flight
+     * int16_t in_flight
      * }
      */
-    public static void in_flight(MemorySegment struct, int fieldValue) {
+    public static void in_flight(MemorySegment struct, short fieldValue) {
         struct.set(in_flight$LAYOUT, in_flight$OFFSET, fieldValue);
     }
 
-    private static final OfInt wait_reason$LAYOUT = (OfInt)$LAYOUT.select(groupElement("wait_reason"));
+    private static final OfShort beam_width$LAYOUT = (OfShort)$LAYOUT.select(groupElement("beam_width"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t wait_reason
+     * int16_t beam_width
      * }
      */
-    public static final OfInt wait_reason$layout() {
+    public static final OfShort beam_width$layout() {
+        return beam_width$LAYOUT;
+    }
+
+    private static final long beam_width$OFFSET = $LAYOUT.byteOffset(groupElement("beam_width"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int16_t beam_width
+     * }
+     */
+    public static final long beam_width$offset() {
+        return beam_width$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int16_t beam_width
+     * }
+     */
+    public static short beam_width(MemorySegment struct) {
+        return struct.get(beam_width$LAYOUT, beam_width$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int16_t beam_width
+     * }
+     */
+    public static void beam_width(MemorySegment struct, short fieldValue) {
+        struct.set(beam_width$LAYOUT, beam_width$OFFSET, fieldValue);
+    }
+
+    private static final OfShort wait_reason$LAYOUT = (OfShort)$LAYOUT.select(groupElement("wait_reason"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int16_t wait_reason
+     * }
+     */
+    public static final OfShort wait_reason$layout() {
         return wait_reason$LAYOUT;
     }
 
@@ -653,7 +701,7 @@ public class berth_row {
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t wait_reason
+     * int16_t wait_reason
      * }
      */
     public static final long wait_reason$offset() {
@@ -663,21 +711,65 @@ public class berth_row {
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t wait_reason
+     * int16_t wait_reason
      * }
      */
-    public static int wait_reason(MemorySegment struct) {
+    public static short wait_reason(MemorySegment struct) {
         return struct.get(wait_reason$LAYOUT, wait_reason$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t wait_reason
+     * int16_t wait_reason
      * }
      */
-    public static void wait_reason(MemorySegment struct, int fieldValue) {
+    public static void wait_reason(MemorySegment struct, short fieldValue) {
         struct.set(wait_reason$LAYOUT, wait_reason$OFFSET, fieldValue);
+    }
+
+    private static final OfShort draft_tokens$LAYOUT = (OfShort)$LAYOUT.select(groupElement("draft_tokens"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int16_t draft_tokens
+     * }
+     */
+    public static final OfShort draft_tokens$layout() {
+        return draft_tokens$LAYOUT;
+    }
+
+    private static final long draft_tokens$OFFSET = $LAYOUT.byteOffset(groupElement("draft_tokens"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int16_t draft_tokens
+     * }
+     */
+    public static final long draft_tokens$offset() {
+        return draft_tokens$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int16_t draft_tokens
+     * }
+     */
+    public static short draft_tokens(MemorySegment struct) {
+        return struct.get(draft_tokens$LAYOUT, draft_tokens$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int16_t draft_tokens
+     * }
+     */
+    public static void draft_tokens(MemorySegment struct, short fieldValue) {
+        struct.set(draft_tokens$LAYOUT, draft_tokens$OFFSET, fieldValue);
     }
 
     private static final OfInt cached_tokens$LAYOUT = (OfInt)$LAYOUT.select(groupElement("cached_tokens"));

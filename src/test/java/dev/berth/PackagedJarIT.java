@@ -134,5 +134,18 @@ class PackagedJarIT {
             List.of("--illegal-native-access=deny", "-jar", CLI_JAR.toString(), "--help"));
     assertThat(result.exit()).as(result.out()).isZero();
     assertThat(result.out()).startsWith("Usage: berth");
+    assertThat(TestFiles.java(Map.of(), List.of("-jar", CLI_JAR.toString(), "--version")).out())
+        .matches("berth \\d+\\.\\d+\\.\\d+(-SNAPSHOT)?\\n");
+    String list = TestFiles.jdkTool("java") + " -jar " + CLI_JAR + " replay --list";
+    Result full = TestFiles.run(Map.of(), List.of("sh", "-c", list + " > /dev/full"));
+    assertThat(full.exit()).as(full.out()).isEqualTo(74);
+    assertThat(full.out()).startsWith("berth: the output could not be written to its end: ");
+    Result head = TestFiles.run(Map.of(), List.of("sh", "-c", list + " | head -n 1"));
+    assertThat(head.out().lines()).hasSize(1);
+    Result unknownName =
+        TestFiles.java(
+            Map.of("LC_ALL", "C"), List.of("-jar", CLI_JAR.toString(), "replay", "\u00fc.yaml"));
+    assertThat(unknownName.exit()).as(unknownName.out()).isEqualTo(2);
+    assertThat(unknownName.out()).doesNotContain("internal error").doesNotContain("\tat ");
   }
 }

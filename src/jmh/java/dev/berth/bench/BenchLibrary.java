@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 
 /** The library of native limit probes, built by the {@code bench} profile. */
-final class BenchLibrary {
+public final class BenchLibrary {
   private static final SymbolLookup SYMBOLS =
       SymbolLookup.libraryLookup(
           Path.of(System.getProperty("berth.bench.library")), Arena.global());
@@ -26,7 +26,7 @@ final class BenchLibrary {
   }
 
   /** A plain downcall to a probe. */
-  static MethodHandle function(String name, FunctionDescriptor descriptor) {
+  public static MethodHandle function(String name, FunctionDescriptor descriptor) {
     return Linker.nativeLinker().downcallHandle(SYMBOLS.findOrThrow(name), descriptor);
   }
 }

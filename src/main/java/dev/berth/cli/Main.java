@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.cli;
 
+import java.io.BufferedOutputStream;
+import java.io.PrintStream;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.IVersionProvider;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ScopeType;
 
@@ -10,6 +13,7 @@ import picocli.CommandLine.ScopeType;
 @Command(
     name = "berth",
     mixinStandardHelpOptions = true,
+    versionProvider = Main.Version.class,
     subcommands = {PlanCommand.class, ReplayCommand.class},
     description =
         "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load.")
@@ -22,7 +26,15 @@ public final class Main implements Runnable {
 
   /** Runs the command line and exits with its status. */
   public static void main(String[] args) {
-    System.exit(commandLine().execute(args));
+    var output = new StandardOutput();
+    System.setOut(new PrintStream(new BufferedOutputStream(output), true, System.out.charset()));
+    int status = commandLine().execute(args);
+    System.out.flush();
+    output
+        .failure()
+        .ifPresent(problem ->
+            System.err.println("berth: the output could not be written to its end: " + problem));
+    System.exit(output.failure().isPresent() ? ErrorHandler.OUTPUT_LOST : status);
   }
 
   /** The command line with its error handling, as tests use it too. */
@@ -31,8 +43,18 @@ public final class Main implements Runnable {
     var handler = new ErrorHandler(main);
     return new CommandLine(main)
         .setCaseInsensitiveEnumValuesAllowed(true)
+        .setExecutionStrategy(handler)
         .setExecutionExceptionHandler(handler)
         .setParameterExceptionHandler(handler);
+  }
+
+  /** The version in the jar's manifest. */
+  static final class Version implements IVersionProvider {
+    @Override
+    public String[] getVersion() {
+      String version = Main.class.getPackage().getImplementationVersion();
+      return new String[] {"berth " + (version == null ? "(not packaged)" : version)};
+    }
   }
 
   boolean verbose() {

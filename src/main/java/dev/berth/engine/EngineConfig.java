@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+import dev.berth.capacity.CapacityRule;
 import dev.berth.internal.NativeCore;
 import dev.berth.plan.KeyedBy;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
 import dev.berth.request.WaitingQueue;
@@ -25,6 +29,9 @@ import java.util.List;
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
  * @param queue order of the waiting queue
+ * @param policies which versioned set of scheduling rules (docs/policies.md)
+ * @param capacity how pages are promised; the engine counts them to a request's end, so what would
+ *     have to pause or to count nothing is refused
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -37,9 +44,14 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue) {
+    WaitingQueue.Policy queue,
+    PolicySet policies,
+    CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
+
+  /** Most rows of a native core, as {@code berth.h} has it. */
+  private static final int MOST_ROWS = 1 << 20;
 
   /** Is there a KV transfer engine at work? */
   public enum Transfer {
@@ -71,6 +83,75 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
+    long held = Math.max(plan.seats().count(), rows(plan, cap));
+    if (held > MOST_ROWS) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
+              .formatted(held, MOST_ROWS));
+    }
+    if (capacity != CapacityRule.GUARANTEED_NO_EVICT && capacity != CapacityRule.STATIC_BATCH) {
+      throw new IllegalArgumentException(
+          "capacity policy "
+              + capacity
+              + ": the engine promises pages up to the last token; allowed: "
+              + CapacityRule.GUARANTEED_NO_EVICT
+              + ", "
+              + CapacityRule.STATIC_BATCH);
+    }
+  }
+
+  /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
+  private static long rows(SeatPlan plan, RankCap cap) {
+    long admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
+    return admitted + plan.indexCapacity() + plan.batchPositions().count();
+  }
+
+  /** With the default policies. */
+  public EngineConfig(
+      SeatPlan plan,
+      WorkerRole role,
+      int rangeEnd,
+      RetiringMark mark,
+      Transfer transfer,
+      Chunking chunkedContext,
+      long pages,
+      FillGate gate,
+      RetiringTokens retiringTokens,
+      RankCap cap,
+      WaitingQueue.Policy queue) {
+    this(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        PolicySet.DEFAULT,
+        CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with other policies. */
+  public EngineConfig withPolicies(PolicySet set, CapacityRule rule) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        set,
+        rule);
   }
 
   /**
@@ -160,7 +241,6 @@ public record EngineConfig(
 
   /** The native configuration of one rank on one stage. */
   NativeCore.CoreConfig core(int stage) {
-    int admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
     boolean marks =
         switch (mark) {
           case NEVER -> false;
@@ -168,11 +248,7 @@ public record EngineConfig(
           case EVERY_STAGE -> true;
         };
     return new NativeCore.CoreConfig(
-        // Too many for an int are too many for the native core: it says so.
-        Math.clamp(
-            (long) admitted + plan.indexCapacity() + plan.batchPositions().count(),
-            1,
-            Integer.MAX_VALUE),
+        Math.toIntExact(rows(plan, cap)),
         plan.seats().count(),
         plan.spendableLeases(),
         plan.reservedSpendable() ? 0 : plan.reservedLeases(),
@@ -191,6 +267,8 @@ public record EngineConfig(
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
         plan.shape().maxSeqLen(),
-        pages);
+        pages,
+        policies == PolicySet.BERTH_1 ? 1 : 0,
+        capacity.ordinal());
   }
 }

@@ -26,11 +26,13 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
   private final NativeSlots slots;
   private final int capacity;
   private final int reserved;
+  private final SlotBatch one = SlotBatch.ofCapacity(1); // of calls on single ids; its own lock
 
   SlotPool(String name, int capacity, int reserved, Quarantine quarantine) {
     this.slots = NativeSlots.create(name, capacity, reserved, quarantine == Quarantine.UNTIL_FENCE);
     this.capacity = capacity;
     this.reserved = reserved;
+    one.resize(1);
   }
 
   // ------------------------------------------------------------------------------ batches
@@ -81,24 +83,26 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
 
   /** Gives the id the lowest free slot. */
   public final Acquisition<S> acquire(long id, long now) {
-    SlotBatch one = SlotBatch.ofCapacity(1);
-    one.add(id);
-    return switch (acquire(one, BatchMode.ALL_OR_NOTHING, now)) {
-      case OK -> new Acquisition.Acquired<>(slot(one.handle(0)), one.handle(0));
-      case ALREADY -> {
-        find(one);
-        yield new Acquisition.Already<>(slot(one.handle(0)), one.handle(0));
-      }
-      default -> exhaustion();
-    };
+    synchronized (one) {
+      one.id(0, id);
+      return switch (acquire(one, BatchMode.ALL_OR_NOTHING, now)) {
+        case OK -> new Acquisition.Acquired<>(slot(one.handle(0)), one.handle(0));
+        case ALREADY -> {
+          find(one);
+          yield new Acquisition.Already<>(slot(one.handle(0)), one.handle(0));
+        }
+        default -> exhaustion();
+      };
+    }
   }
 
   /** The handle of an id that holds a slot. */
   public final OptionalLong find(long id) {
-    SlotBatch one = SlotBatch.ofCapacity(1);
-    one.add(id);
-    find(one);
-    return one.status(0) == SlotStatus.OK ? OptionalLong.of(one.handle(0)) : OptionalLong.empty();
+    synchronized (one) {
+      one.id(0, id);
+      find(one);
+      return one.status(0) == SlotStatus.OK ? OptionalLong.of(one.handle(0)) : OptionalLong.empty();
+    }
   }
 
   /**
@@ -107,10 +111,11 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
    * @throws BerthException STALE, NOT_FOUND
    */
   public final void touch(long handle, long now) {
-    SlotBatch one = SlotBatch.ofCapacity(1);
-    one.addHandle(handle);
-    touch(one, now);
-    require(one.status(0), handle);
+    synchronized (one) {
+      one.handle(0, handle);
+      touch(one, now);
+      require(one.status(0), handle);
+    }
   }
 
   /**
@@ -119,9 +124,10 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
    * @throws BerthException STALE, NOT_FOUND; nothing changed then
    */
   public final void release(long handle, long fence) {
-    SlotBatch one = SlotBatch.ofCapacity(1);
-    one.addHandle(handle);
-    require(release(one, BatchMode.ALL_OR_NOTHING, fence), handle);
+    synchronized (one) {
+      one.handle(0, handle);
+      require(release(one, BatchMode.ALL_OR_NOTHING, fence), handle);
+    }
   }
 
   // ------------------------------------------------------------------------------ the pool

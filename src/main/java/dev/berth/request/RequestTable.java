@@ -87,12 +87,12 @@ public final class RequestTable {
 
   /** KV pages held. */
   public int pages(int row) {
-    return berth_row.pages(row(row));
+    return berth_cold_row.pages(cold(row));
   }
 
   /** Why the row was not scheduled in the last iteration. */
   public WaitReason waitReason(int row) {
-    return WaitReason.of(berth_row.wait_reason(row(row)));
+    return WaitReason.of(berth_row.wait_reason(row(row)) & 0xff);
   }
 
   /** The caller's own number. */

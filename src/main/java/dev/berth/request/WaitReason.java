@@ -19,7 +19,13 @@ public enum WaitReason {
   /** Its micro-batch hasn't come back (pipeline). */
   IN_FLIGHT,
   /** Nothing is left to run but its teardown. */
-  RETIRING;
+  RETIRING,
+  /** Device pages for its adapter. */
+  ADAPTER,
+  /** Another request is computing the prefix that it will share. */
+  PREFIX,
+  /** Its encoder hasn't run, or the encoder's output isn't ready. */
+  ENCODER;
 
   private static final WaitReason[] VALUES = values();
 

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spec 02 section 3. Where the two policy sets differ, docs/policies.md numbers the difference (D1, D2, ...) and so do
+// the comments here.
+#include "core/capacity.hpp"
+
+#include <algorithm>
+
+#include "core/batch_pass.hpp"
+
+namespace berth {
+
+namespace {
+
+constexpr int32_t kFits = -1;
+
+class CapacityPass {
+ public:
+  // batch: takes what fits at once, so that every row is read once; null: the capacity stage alone.
+  CapacityPass(Table &table, const berth_rules &rules, BatchPass *batch, SeatGate *gate)
+      : t_(table),
+        rules_(rules),
+        batch_(batch),
+        gate_(gate),
+        plan_(table.schedule),
+        own_(rules.set == BERTH_SET_BERTH),
+        pools_(static_cast<int32_t>(table.pools.size())),
+        cross_(pools_ > table.self_pools),
+        self_reuse_((rules.reuse & BERTH_CACHE_SELF) != 0),
+        cross_reuse_(cross_ && (rules.reuse & BERTH_CACHE_CROSS) != 0),
+        // Spec 02 section 3.2.
+        may_delay_(rules.prefix_sharing == 1 && !(rules.variable_window & BERTH_CACHE_SELF) &&
+                   (!cross_ || !(rules.variable_window & BERTH_CACHE_CROSS)) && (self_reuse_ || cross_reuse_)) {}
+
+  Status run() {
+    const Status status = select();
+    plan_.fitting = fitting_;
+    return batch_ && status == Status::kOk ? batch_->finish() : status;
+  }
+
+ private:
+  Status select() {
+    if (pools_ == 0) return max_requests();
+    switch (rules_.capacity) {
+      case BERTH_POLICY_MAX_REQUESTS: return max_requests();
+      case BERTH_POLICY_MAX_UTILIZATION: return max_utilization();
+      default: return to_completion(rules_.capacity == BERTH_POLICY_STATIC_BATCH);
+    }
+  }
+  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
+  // have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
+  template <bool kStep>
+  int32_t plain_generations(int32_t i, int32_t end, int64_t *used);
+  Status max_requests();
+  Status to_completion(bool static_batch);
+  Status pending(const int32_t *list, int32_t n, bool delays);
+  Status max_utilization();
+
+  bool in_range(const berth_row &row) const {
+    return row.state >= rules_.range_begin && row.state < rules_.range_end && !awaits_encoder(row);
+  }
+  // May be paused: it holds pages and can start again.
+  bool started(const berth_row &row) const {
+    return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
+  }
+  bool full() const { return admitted_ >= rules_.max_requests; }
+  // False: state 8 that gets no lease.
+  bool take(int32_t index, berth_row &row) {
+    if (row.state == BERTH_STATE_GENERATION_INIT) {
+      if (gate_ && row.lease < 0) {
+        if (const int32_t reason = gate_->take(index); reason != BERTH_WAIT_NONE) {
+          t_.wait(row, reason);
+          return false;
+        }
+      }
+      ++admitted_;
+      Table::runs(row);
+      t_.receiving[plan_.receiving++] = index;
+      return true;
+    }
+    ++admitted_;
+    t_.fitting[fitting_++] = index;
+    if (batch_) {
+      batch_->offer(index, row);
+    } else {
+      Table::runs(row);
+    }
+    return true;
+  }
+  // D9: who leaves the rank only after this iteration keeps its adapter's pages.
+  void claim_retiree(const berth_row &row) {
+    if (own_ && row.state == BERTH_STATE_RETIRING) claim(row);
+  }
+  void claim(const berth_row &row) {
+    if (row.adapter < 0 || rules_.adapter_pages < 0) return;
+    adapters_claimed_ += t_.new_adapter_pages(row);
+    t_.claim_adapter(row);
+  }
+  bool adapter_fits(const berth_row &row) const {
+    if (rules_.adapter_pages < 0) return true;
+    const int64_t need = t_.new_adapter_pages(row);
+    return (own_ && need == 0) || adapters_claimed_ + need <= rules_.adapter_pages;  // D4
+  }
+  Status rest(int32_t from, int32_t reason);
+
+  // ---- prefix-aware delay (spec 02 section 5)
+
+  void register_keys(int32_t index) {
+    const berth_side_row &side = t_.side[index];
+    if (self_reuse_ && side.first_block) t_.self_keys.insert(side.first_block);
+    if (cross_reuse_ && cross_keys_ && side.cross_first_block) t_.cross_keys.insert(side.cross_first_block);
+  }
+  // D2, D3: berth-1 waits only for those that do run: in flight, or taken in this pass.
+  bool seeds(const berth_row &row) const {
+    if (!is_context(row.state) || is_first_chunk(row)) return false;
+    if (own_) return row.in_flight > 0;
+    // With both stages in one call, who waits for its encoder was dropped before (spec 02 section 2).
+    return rules_.stages == BERTH_STAGE_CAPACITY || !awaits_encoder(row);
+  }
+  void begin_delays(bool cross_keys) {
+    cross_keys_ = cross_keys;
+    t_.self_keys.clear();
+    if (cross_keys_) t_.cross_keys.clear();
+  }
+  // Is somebody computing what this row could share? Parity registers the row here, whatever becomes of it.
+  bool delayed(int32_t index, const berth_row &row) {
+    if (!is_first_chunk(row)) return false;
+    const berth_side_row &side = t_.side[index];
+    if (self_reuse_ && side.first_block && t_.self_keys.contains(side.first_block)) return true;
+    if (cross_reuse_ && cross_keys_ && side.cross_first_block && t_.cross_keys.contains(side.cross_first_block)) {
+      return true;
+    }
+    if (!own_) register_keys(index);
+    return false;
+  }
+  void taken_context(int32_t index, const berth_row &row) {
+    if (own_ && may_delay_ && is_context(row.state)) register_keys(index);
+  }
+
+  // ---- pages
+
+  int64_t need(const berth_row &row, const berth_demand &d, int32_t pages) const {
+    const bool credited = rules_.prefix_sharing == 1 || !is_first_chunk(row);
+    return static_cast<int64_t>(pages) - (credited ? d.credit : 0);
+  }
+  int64_t step_need(const berth_row &row, const berth_demand &d) const {
+    return need(row, d, rules_.lookahead == 2 ? d.two_step : d.one_step);
+  }
+  // Takes what a row needs to its end, whether it is there or not, and its adapter's pages.
+  void reserve(int32_t index, const berth_row &row) {
+    const berth_demand *demand = t_.demands(index);
+    for (int32_t p = 0; p < pools_; ++p) free_[p] -= static_cast<int64_t>(demand[p].remaining) - demand[p].credit;
+    claim(row);
+  }
+  // D5: the first pool that could never hold what the row needs, even empty; kFits if there is none. Who hasn't started
+  // must have room up to its last token, or it would be paused again and again.
+  template <class Need>
+  int32_t hopeless(int32_t index, const berth_row &row, Need &&of) const {
+    if (!own_) return kFits;
+    const bool fresh = is_first_chunk(row) || row.state == BERTH_STATE_GENERATION_INIT;
+    const berth_demand *demand = t_.demands(index);
+    for (int32_t p = 0; p < pools_; ++p) {
+      const int64_t total = t_.pools[p].total;
+      if (total >= 0 && (of(row, demand[p]) > total || (fresh && demand[p].remaining > total))) return p;
+    }
+    return kFits;
+  }
+  // D5: is it longer than a batch?
+  bool never_runs(int32_t index, const berth_row &row) const {
+    return own_ && batch_ && batch_->hopeless(index, row);
+  }
+  Status start_simulation();
+  void release(int32_t index);
+  void end_simulation();
+
+  Table &t_;
+  const berth_rules &rules_;
+  BatchPass *const batch_;
+  SeatGate *const gate_;
+  berth_schedule &plan_;
+  const bool own_;
+  const int32_t pools_;
+  const bool cross_;
+  const bool self_reuse_, cross_reuse_;
+  const bool may_delay_;
+  bool cross_keys_ = false;
+  int32_t fitting_ = 0;
+  int32_t admitted_ = 0;
+  int64_t adapters_claimed_ = 0;
+  int64_t free_[kMaxPools] = {};
+  bool simulating_ = false;
+};
+
+// Everybody from an entry of the active list on waits, or is outside.
+Status CapacityPass::rest(int32_t from, int32_t reason) {
+  for (int32_t i = from; i < plan_.active; ++i) {
+    const int32_t index = t_.active[i];
+    if (!t_.sound(index)) return t_.unsound(index);
+    berth_row &row = t_.rows[index];
+    const bool inside = row.state == BERTH_STATE_GENERATION_INIT || in_range(row);
+    t_.wait(row, inside ? reason : Table::outside_reason(row));
+  }
+  return Status::kOk;
+}
+
+// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass is
+// left to the caller, which decides by the rules themselves.
+template <bool kStep>
+int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
+  if (pools_ != 1 || full()) return i;
+  const BatchPass::Plain plain = batch_ ? batch_->plain() : BatchPass::Plain{};
+  const int32_t from = std::max<int32_t>(BERTH_STATE_GENERATION_TRANSFER_COMPLETE, rules_.range_begin);
+  const int32_t to = std::min<int32_t>(BERTH_STATE_RETIRING + 1, rules_.range_end);
+  const int32_t first = batch_ ? std::max(from, plain.range_begin) : from;
+  const int32_t behind = batch_ ? std::min(to, plain.range_end) : to;
+  if (behind <= first) return i;
+  const uint32_t states = static_cast<uint32_t>(behind - first);
+  const int32_t room = std::min(rules_.max_requests - admitted_, batch_ ? plain.places : end);
+  const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
+  const bool two = rules_.lookahead == 2;
+  const bool exclusive = rules_.exclusive_flight == 1;
+  const bool seats = gate_ != nullptr;
+
+  const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
+  const int32_t *active = t_.active.data();
+  berth_row *row_of = t_.rows.data();
+  const berth_demand *demand_of = t_.demand.data();
+  int32_t *fitting = t_.fitting.data() + fitting_;
+  int32_t *generations = batch_ ? plain.out : nullptr;
+  const int32_t started_at = i;
+  int64_t tokens = plain.tokens;
+  int64_t pages = kStep ? used[0] : free_[0];
+  const int64_t free = free_[0];
+  for (; i < last; ++i) {
+    const uint32_t index = static_cast<uint32_t>(active[i]);
+    if (index >= rows) break;
+    berth_row &row = row_of[index];
+    if (!(row.flags & BERTH_ROW_CHECKED) | (static_cast<uint32_t>(row.state - first) >= states) | (row.adapter >= 0)) {
+      break;
+    }
+    const berth_demand &demand = demand_of[index];
+    int64_t after = pages;
+    if constexpr (kStep) {
+      after += (two ? demand.two_step : demand.one_step) - static_cast<int64_t>(demand.credit);
+      if (after > free) break;
+    } else {
+      after -= demand.remaining - static_cast<int64_t>(demand.credit);
+    }
+    if (batch_) {
+      const int64_t total = tokens + row.beam_width + row.draft_tokens;
+      if ((exclusive & (row.in_flight != 0)) | (seats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      tokens = total;
+      *generations++ = static_cast<int32_t>(index);
+    }
+    pages = after;
+    *fitting++ = static_cast<int32_t>(index);
+    Table::runs(row);
+  }
+  const int32_t taken = i - started_at;
+  admitted_ += taken;
+  fitting_ += taken;
+  (kStep ? used[0] : free_[0]) = pages;
+  if (batch_) batch_->took_plain(taken, tokens);
+  return i;
+}
+
+// ---------------------------------------------------------------------------------------- section 3.1
+
+Status CapacityPass::max_requests() {
+  for (int32_t i = 0; i < plan_.active; ++i) {
+    const int32_t index = t_.active[i];
+    if (!t_.sound(index)) return t_.unsound(index);
+    berth_row &row = t_.rows[index];
+    const bool kind = row.state == BERTH_STATE_ENCODER_INIT || is_context(row.state) || is_generation(row.state);
+    if (!in_range(row)) {
+      t_.wait(row, Table::outside_reason(row));
+      continue;
+    }
+    if (full()) return rest(i, BERTH_WAIT_BATCH);
+    if (kind) {
+      take(index, row);
+    } else {
+      t_.wait(row, Table::outside_reason(row));
+    }
+  }
+  return Status::kOk;
+}
+
+// ---------------------------------------------------------------------------------------- sections 3.2, 3.3
+
+Status CapacityPass::to_completion(bool static_batch) {
+  const bool delays = may_delay_ && !static_batch;
+  if (delays) begin_delays(cross_);
+  for (int32_t p = 0; p < pools_; ++p) free_[p] = t_.pools[p].free;
+  int32_t *receiving = t_.list_a.data(), *others = t_.list_b.data();
+  int32_t receivings = 0, other = 0;
+
+  const int32_t n = plan_.active;
+  for (int32_t i = 0; i < n; ++i) {
+    i = plain_generations<false>(i, n, nullptr);
+    if (i == n) break;
+    const int32_t index = t_.active[i];
+    if (!t_.sound(index)) return t_.unsound(index);
+    berth_row &row = t_.rows[index];
+    const bool inside = in_range(row);
+    const bool runs = is_generation(row.state) || (own_ && is_context(row.state) && !is_first_chunk(row));  // D10
+    if (inside && runs && !full()) {
+      reserve(index, row);  // before a lease is taken, which changes what the row needs
+      take(index, row);
+      if (delays) taken_context(index, row);
+      continue;
+    }
+    if (delays && seeds(row)) register_keys(index);
+    if (row.state != BERTH_STATE_GENERATION_INIT && !inside) {
+      claim_retiree(row);
+      if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8: what is on the way will want its pages
+        ++admitted_;
+        reserve(index, row);
+      }
+      t_.wait(row, Table::outside_reason(row));
+    } else if (full()) {
+      // What was classified so far can't be admitted either.
+      for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
+      for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
+      return rest(i, BERTH_WAIT_BATCH);
+    } else if (row.state == BERTH_STATE_GENERATION_INIT) {
+      receiving[receivings++] = index;
+    } else {
+      others[other++] = index;
+    }
+  }
+
+  if (static_batch && (own_ ? admitted_ : fitting_) > 0) {  // D8
+    for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
+    for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
+    return Status::kOk;
+  }
+  const Status status = pending(receiving, receivings, delays);
+  return status == Status::kOk ? pending(others, other, delays) : status;
+}
+
+// One of the two lists of the second pass.
+Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
+  const auto to_the_end = [this](const berth_row &row, const berth_demand &d) { return need(row, d, d.remaining); };
+  int32_t k = 0;
+  const auto leave = [&](int32_t reason) {
+    for (; k < n; ++k) t_.wait(t_.rows[list[k]], reason);
+    return Status::kOk;
+  };
+  for (; k < n; ++k) {
+    const int32_t index = list[k];
+    berth_row &row = t_.rows[index];
+    const bool encoder = row.state == BERTH_STATE_ENCODER_INIT;
+    if (encoder && !cross_) return t_.refuse(index, BERTH_FIELD_STATE);
+    if (delays && row.state != BERTH_STATE_GENERATION_INIT && delayed(index, row)) {
+      t_.wait(row, BERTH_WAIT_PREFIX);
+      continue;
+    }
+    if (full()) return leave(BERTH_WAIT_BATCH);
+    if (!encoder && !is_context(row.state) && row.state != BERTH_STATE_GENERATION_INIT) {
+      t_.wait(row, Table::outside_reason(row));
+      continue;
+    }
+    if (never_runs(index, row)) {
+      t_.wait(row, BERTH_WAIT_TOKENS);
+      continue;
+    }
+    if (!encoder) {
+      if (const int32_t pool = hopeless(index, row, to_the_end); pool != kFits) {
+        t_.wait(row, BERTH_WAIT_PAGES | pool << 8);
+        continue;
+      }
+      const berth_demand *demand = t_.demands(index);
+      for (int32_t p = 0; p < pools_; ++p) {
+        const int64_t pages = to_the_end(row, demand[p]);
+        if (pages > free_[p] && !(own_ && pages <= 0)) {  // D4
+          return leave(BERTH_WAIT_PAGES | p << 8);
+        }
+      }
+    }
+    if (!adapter_fits(row)) {
+      t_.wait(row, BERTH_WAIT_ADAPTER);
+      continue;
+    }
+    int64_t pages[kMaxPools] = {};  // now: a lease that is taken changes what the row needs
+    for (int32_t p = 0; p < pools_ && !encoder; ++p) pages[p] = to_the_end(row, t_.demands(index)[p]);
+    if (!take(index, row)) continue;
+    claim(row);
+    taken_context(index, row);
+    for (int32_t p = 0; p < pools_; ++p) free_[p] -= pages[p];
+  }
+  return Status::kOk;
+}
+
+// ---------------------------------------------------------------------------------------- section 3.4
+
+// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have reached.
+Status CapacityPass::start_simulation() {
+  for (int32_t i = 0; i < plan_.active; ++i) {
+    if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
+  }
+  simulating_ = true;
+  for (int32_t i = 0; i < plan_.active; ++i) {
+    const berth_held *held = &t_.held[static_cast<size_t>(t_.active[i]) * pools_];
+    for (int32_t p = 0; p < pools_; ++p) {
+      if (held[p].first < 0) continue;
+      int32_t *refs = t_.page_refs.data() + t_.page_ref_base[p];
+      for (int32_t k = 0; k < held[p].count; ++k) ++refs[t_.held_pages[static_cast<size_t>(held[p].first) + k]];
+    }
+  }
+  return Status::kOk;
+}
+
+// A page is free when its last holder goes.
+void CapacityPass::release(int32_t index) {
+  const berth_held *held = &t_.held[static_cast<size_t>(index) * pools_];
+  for (int32_t p = 0; p < pools_; ++p) {
+    if (held[p].first < 0) {
+      free_[p] += held[p].count;
+      continue;
+    }
+    int32_t *refs = t_.page_refs.data() + t_.page_ref_base[p];
+    for (int32_t k = 0; k < held[p].count; ++k) {
+      if (--refs[t_.held_pages[static_cast<size_t>(held[p].first) + k]] == 0) ++free_[p];
+    }
+  }
+}
+
+void CapacityPass::end_simulation() {
+  if (!simulating_) return;
+  for (int32_t i = 0; i < plan_.active; ++i) {
+    const berth_held *held = &t_.held[static_cast<size_t>(t_.active[i]) * pools_];
+    for (int32_t p = 0; p < pools_; ++p) {
+      if (held[p].first < 0) continue;
+      int32_t *refs = t_.page_refs.data() + t_.page_ref_base[p];
+      for (int32_t k = 0; k < held[p].count; ++k) refs[t_.held_pages[static_cast<size_t>(held[p].first) + k]] = 0;
+    }
+  }
+}
+
+Status CapacityPass::max_utilization() {
+  const auto step = [this](const berth_row &row, const berth_demand &d) { return step_need(row, d); };
+  int64_t used[kMaxPools] = {};
+  for (int32_t p = 0; p < pools_; ++p) free_[p] = t_.pools[p].free;
+  if (may_delay_) begin_delays(false);  // only the self cache's keys count here
+  bool seeded = false;
+  if (own_ && rules_.adapter_pages >= 0) {
+    for (int32_t i = 0; i < plan_.active; ++i) {
+      if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
+      const berth_row &row = t_.rows[t_.active[i]];
+      if (!in_range(row)) claim_retiree(row);
+    }
+  }
+
+  int32_t end = plan_.active;
+  int32_t i = 0;
+  while (i < end) {
+    i = plain_generations<true>(i, end, used);
+    if (i == end) break;
+    const int32_t index = t_.active[i];
+    if (!t_.sound(index)) {
+      end_simulation();
+      return t_.unsound(index);
+    }
+    berth_row &row = t_.rows[index];
+    if (row.state != BERTH_STATE_GENERATION_INIT && !in_range(row)) {
+      if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8
+        ++admitted_;
+        claim(row);
+      }
+      t_.wait(row, Table::outside_reason(row));
+      ++i;
+      continue;
+    }
+    if (row.state == BERTH_STATE_ENCODER_INIT && !cross_) {
+      end_simulation();
+      return t_.refuse(index, BERTH_FIELD_STATE);
+    }
+    if (may_delay_ && is_first_chunk(row)) {
+      if (!seeded) {
+        seeded = true;
+        for (int32_t k = 0; k < plan_.active; ++k) {
+          if (!t_.sound(t_.active[k])) continue;
+          if (seeds(t_.rows[t_.active[k]])) register_keys(t_.active[k]);
+        }
+      }
+      if (delayed(index, row)) {
+        t_.wait(row, BERTH_WAIT_PREFIX);
+        ++i;
+        continue;
+      }
+    }
+
+    if (!is_generation(row.state) && never_runs(index, row)) {
+      t_.wait(row, BERTH_WAIT_TOKENS);
+      ++i;
+      continue;
+    }
+    if (row.state != BERTH_STATE_ENCODER_INIT) {
+      if (const int32_t pool = hopeless(index, row, step); pool != kFits) {
+        t_.wait(row, BERTH_WAIT_PAGES | pool << 8);
+        ++i;
+        continue;
+      }
+    }
+
+    int32_t reason = BERTH_WAIT_NONE;
+    const berth_demand *demand = t_.demands(index);
+    if (full()) {
+      reason = BERTH_WAIT_BATCH;
+    } else if (row.state != BERTH_STATE_ENCODER_INIT) {
+      for (int32_t p = 0; p < pools_ && reason == BERTH_WAIT_NONE; ++p) {
+        const int64_t pages = step(row, demand[p]);
+        if (used[p] + pages > free_[p] && !(own_ && pages <= 0)) reason = BERTH_WAIT_PAGES | p << 8;  // D4
+      }
+    }
+    if (reason == BERTH_WAIT_NONE && !adapter_fits(row)) reason = BERTH_WAIT_ADAPTER;
+
+    if (reason == BERTH_WAIT_NONE) {
+      ++i;
+      int64_t pages[kMaxPools] = {};
+      for (int32_t p = 0; p < pools_ && row.state != BERTH_STATE_ENCODER_INIT; ++p) pages[p] = step(row, demand[p]);
+      if (!take(index, row)) continue;
+      for (int32_t p = 0; p < pools_; ++p) used[p] += pages[p];
+      claim(row);
+      taken_context(index, row);
+      continue;
+    }
+    if (own_) {
+      if (reason == BERTH_WAIT_BATCH) break;  // D1: a pause makes no place
+      if (reason == BERTH_WAIT_ADAPTER) {           // D1: nor does it free adapter pages
+        t_.wait(row, reason);
+        ++i;
+        continue;
+      }
+    }
+
+    // The last one that holds something gives it up, and everybody behind it waits with it.
+    int32_t victim = end - 1;
+    while (victim >= i) {
+      if (!t_.sound(t_.active[victim])) {
+        end_simulation();
+        return t_.unsound(t_.active[victim]);
+      }
+      const berth_row &candidate = t_.rows[t_.active[victim]];
+      if (started(candidate) && !(own_ && candidate.in_flight > 0)) break;  // D6
+      --victim;
+    }
+    const int32_t waits_from = std::max(victim, i);
+    for (int32_t k = waits_from; k < end; ++k) {
+      berth_row &waiting = t_.rows[t_.active[k]];
+      const bool inside = waiting.state == BERTH_STATE_GENERATION_INIT || in_range(waiting);
+      t_.wait(waiting, inside ? reason : Table::outside_reason(waiting));
+    }
+    if (victim < i) {
+      end = i;
+      break;
+    }
+    if (!simulating_) {
+      if (const Status status = start_simulation(); status != Status::kOk) return status;
+    }
+    release(t_.active[victim]);
+    t_.paused[plan_.paused++] = t_.active[victim];
+    end = victim;
+  }
+  for (; i < end; ++i) {  // the request cap
+    if (!t_.sound(t_.active[i])) {
+      end_simulation();
+      return t_.unsound(t_.active[i]);
+    }
+    berth_row &row = t_.rows[t_.active[i]];
+    const bool inside = row.state == BERTH_STATE_GENERATION_INIT || in_range(row);
+    t_.wait(row, inside ? static_cast<int32_t>(BERTH_WAIT_BATCH) : Table::outside_reason(row));
+  }
+  end_simulation();
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status run_capacity(Table &table, const berth_rules &rules, SeatGate *gate) {
+  if (!(rules.stages & BERTH_STAGE_BATCH)) return CapacityPass(table, rules, nullptr, gate).run();
+  BatchPass batch(table, rules, gate);
+  return CapacityPass(table, rules, &batch, gate).run();
+}
+
+}  // namespace berth
