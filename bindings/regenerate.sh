@@ -14,8 +14,8 @@ args=bindings/jextract.args
   echo "--symbols-class-name BerthSymbols"
   grep -oE '\bberth_[a-z_]+\(' "$header" | tr -d '(' | sort -u | grep -vxE 'berth_core_memory|berth_core_state_index' | sed 's/^/--include-function /'
   grep -oE '^typedef struct berth_[a-z_]+ \{' "$header" | awk '{print $3}' | sort -u | sed 's/^/--include-struct /'
-  { grep -oE '^#define BERTH_[A-Z_]+ [0-9]+' "$header" | awk '{print $2}'
-    grep -oE '\bBERTH_[A-Z_]+ = -?[0-9]+' "$header" | awk '{print $1}'; } | sort -u | sed 's/^/--include-constant /'
+  { grep -oE '^#define BERTH_[A-Z0-9_]+ [0-9]+' "$header" | awk '{print $2}'
+    grep -oE '\bBERTH_[A-Z0-9_]+ = -?[0-9]+' "$header" | awk '{print $1}'; } | sort -u | sed 's/^/--include-constant /'
 } > "$args"
 rm -rf bindings/java/dev
 "$JEXTRACT" "@$args" --output bindings/java "$header"

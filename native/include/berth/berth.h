@@ -336,6 +336,8 @@ typedef struct berth_core_config {
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
   int64_t pages;              /* pages of this rank; -1: not limited */
+  int32_t policy_set;         /* berth_policy_set */
+  int32_t capacity;           /* berth_capacity_policy: GUARANTEED_NO_EVICT or STATIC_BATCH, the pages being counted */
 } berth_core_config;
 
 /*
@@ -523,6 +525,8 @@ typedef struct berth_rules {
   int32_t tier_below;         /* 1: suspended caches leave the GPU */
   int32_t recompute_pause;    /* 1: a cache may be dropped and computed again */
   int32_t reuse_late;         /* 1: blocks become reusable only at the end of a request */
+  /* all stages that make batches */
+  int32_t exclusive_flight;   /* 1: a row in flight isn't scheduled again (pipeline) */
 } berth_rules;
 
 /* A context of the batch. 16 bytes. */
@@ -595,6 +599,314 @@ BERTH_API int32_t berth_table_schedule(berth_table_t table, const berth_rules *r
  * max_input of them; with a wider beam generated tokens are lost. Seat and pages are the caller's to release.
  */
 BERTH_API int32_t berth_table_pause(berth_table_t table, int32_t row, int32_t max_input);
+
+/* ------------------------------------------------------------------------------------------
+ * KV cache: the pages of one rank (spec 03). One object owns the page pools, the prefix index,
+ * the sequences, the resident block tables and the event ring. Its memory that the caller reads
+ * and writes is mapped once (berth_kv_map); calls carry no other pointers but columns of a batch.
+ *
+ * A sequence is named by a handle (generation << 32 | number). Tokens travel in the token arena:
+ * the caller writes them there and names them by offset and count. Exhaustion of pages is
+ * BERTH_E_EXHAUSTED of an operation, which then changed nothing.
+ * ---------------------------------------------------------------------------------------- */
+
+typedef struct berth_kv *berth_kv_t;
+
+enum berth_kv_level { BERTH_KV_DEVICE = 0, BERTH_KV_HOST = 1, BERTH_KV_DISK = 2, BERTH_KV_LEVELS = 3 };
+
+/* What a layer keeps of a block. 40 bytes. */
+typedef struct berth_kv_buffer {
+  int64_t bytes;    /* of one block of tokens (below); 1 .. 2^40 */
+  int32_t layer;    /* 0 .. 65535 */
+  int32_t role;     /* 0 .. 15: even = key (or all there is), next odd = its value; 16 + r: scale factors of role r */
+  int32_t window;   /* -1: full attention; 0: a recurrent state, one a sequence; n: a sliding window of n tokens */
+  int32_t sinks;    /* tokens at the front that a sliding window keeps */
+  int32_t tokens;   /* tokens of a block of this buffer if they aren't tokens_per_block, which they divide; 0 */
+  int32_t domain;   /* target, draft, cross: buffers of different domains share no life cycle */
+  int32_t padding[2];
+} berth_kv_buffer;
+
+/* Where a buffer lies. page index = slot * scale + ordinal * expansion, pages stride bytes apart from the pool's base. */
+typedef struct berth_kv_place {
+  int64_t stride;
+  int64_t offset;     /* bytes from the slot's start */
+  int32_t life_cycle;
+  int32_t view;
+  int32_t ordinal;
+  int32_t expansion;
+} berth_kv_place;
+
+typedef struct berth_kv_view {
+  int32_t life_cycle;
+  int32_t pool;
+  int32_t scale;
+  int32_t value_offset; /* of a value's page index from its key's; 0: no values in this pool */
+} berth_kv_view;
+
+typedef struct berth_kv_pool {
+  int64_t slot_bytes;
+  int32_t group;
+  int32_t index;        /* in its group */
+} berth_kv_pool;
+
+typedef struct berth_kv_life_cycle {
+  int32_t window;
+  int32_t sinks;
+  int32_t domain;
+  int32_t group;
+} berth_kv_life_cycle;
+
+/* Counts of a layout, and the arrays it is written to: each of the caller, with room for as many as buffers (16 life
+ * cycles and groups at most). */
+typedef struct berth_kv_layout {
+  uint32_t struct_size;
+  int32_t life_cycles;
+  int32_t groups;
+  int32_t pools;
+  int32_t views;
+  int32_t bad_buffer;          /* BERTH_E_ARGUMENT: the buffer that can't be; -1: their number or tokens_per_block */
+  uint64_t place_address;      /* berth_kv_place[buffers] */
+  uint64_t view_address;       /* berth_kv_view[views] */
+  uint64_t pool_address;       /* berth_kv_pool[pools] */
+  uint64_t life_cycle_address; /* berth_kv_life_cycle[life_cycles] */
+  uint64_t max_slots_address;  /* int64_t[groups]: no page index passes 2^31 - 1 with so many slots */
+} berth_kv_layout;
+
+/* Pure arithmetic. BERTH_E_ARGUMENT: bad_buffer says which. */
+BERTH_API int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block,
+                                berth_kv_layout *out);
+
+enum berth_kv_mode {
+  BERTH_KV_SYNCHRONOUS = 0, /* copies and tables have happened when a call returns */
+  BERTH_KV_EMULATION = 1    /* they happen in berth_kv_run, from snapshots: a device without a device */
+};
+
+typedef struct berth_kv_config {
+  uint32_t struct_size;
+  int32_t tokens_per_block;     /* 1 .. 1024 */
+  int32_t max_blocks;           /* blocks of a sequence: a multiple of 4, max_blocks * tokens_per_block < 2^30 */
+  int32_t sequences;            /* open at a time, 1 .. 2^20 */
+  int32_t rows;                 /* of the resident tables: (leases + reserved) * beams, 1 .. 2^20 */
+  int32_t beams;                /* widest beam, 1 .. 64 */
+  int32_t pins;                 /* lookups pinned at a time, 0 .. 2^20 */
+  int32_t scopes;               /* adapter and salt pairs with blocks at a time, 1 .. 2^20 */
+  int32_t tenants;              /* 1 .. 64 */
+  int32_t index_blocks;         /* blocks of the prefix index, 0 (no reuse) .. 2^28 */
+  int32_t partial_reuse;        /* 1: part of a block may be reused, by copy */
+  int32_t default_priority;     /* 0 .. 100 */
+  int32_t offload_min_priority; /* below it a block is dropped where it could move a level down */
+  int32_t max_utilisation;      /* resume is refused beyond it, in 1/65536 of a group's pages; 65536: never */
+  int32_t event_ring_log2;      /* events kept unread, as a power of two, 4 .. 24; 0: no events */
+  int32_t memory;               /* 1: pools have memory; 0: pages are only counted */
+  int32_t mode;                 /* berth_kv_mode */
+  int32_t staging;              /* emulation: batches under way, 1 .. 64 */
+  int32_t bad_value;            /* what tables say where there is no page */
+  int32_t token_arena;          /* tokens that a batch of operations may name, 1 .. 2^28 */
+  uint64_t hash_key[2];         /* of the index's hashes; results don't depend on it */
+} berth_kv_config;
+
+typedef struct berth_kv_stats {
+  uint32_t struct_size;
+  int32_t open_sequences;
+  int32_t active_sequences;
+  int32_t pins;
+  int64_t evicted;          /* blocks dropped from the index for want of pages */
+  int64_t offloaded;        /* blocks moved a level down */
+  int64_t onboarded;        /* blocks moved up */
+  int64_t rebased;          /* blocks whose pages were given up for those of the index */
+  int64_t hit_tokens;       /* found by opens */
+  int64_t asked_tokens;     /* looked for by opens */
+  int64_t index_blocks;     /* in use */
+  int64_t index_runs;
+  uint64_t wait_epoch;      /* the highest epoch that must have completed before the pages handed out so far are written */
+} berth_kv_stats;
+
+/* Pages of a pool group on a level. free + held + cached = total. */
+typedef struct berth_kv_pages {
+  int64_t total;
+  int64_t free;
+  int64_t held;      /* by sequences alone, not in the index */
+  int64_t cached;    /* in the index, referenced or not */
+  int64_t evictable; /* of the cached */
+} berth_kv_pages;
+
+enum berth_kv_op_kind {
+  BERTH_KV_OPEN = 1,     /* tokens: the prompt. out: handle, tokens found, of these in a partial block */
+  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them */
+  BERTH_KV_SUSPEND = 3,  /* the row is free again; pages are kept */
+  BERTH_KV_RESIZE = 4,   /* a: capacity, b: history, in tokens; -1: as it is */
+  BERTH_KV_COMMIT = 5,   /* tokens: what follows the committed ones. flags: END */
+  BERTH_KV_STOP = 6,     /* no more commits; the block begun is stored as a partial one */
+  BERTH_KV_CLOSE = 7,
+  BERTH_KV_WIDEN = 8,    /* a: beams */
+  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever */
+  BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
+  BERTH_KV_UNPIN = 11,   /* handle: a pin */
+  BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
+  BERTH_KV_DROP = 13     /* handle: such a plan: drops the pages that no other plan keeps */
+};
+
+enum berth_kv_flag {
+  BERTH_KV_END = 1,       /* commit: the last one; recurrent state may be moved instead of copied */
+  BERTH_KV_PIN = 2,
+  BERTH_KV_NO_REUSE = 4,  /* open: look for nothing */
+  BERTH_KV_NO_COMMIT = 8, /* open: store nothing */
+  BERTH_KV_NO_REBASE = 16,/* open: keep own pages where the index has the block already (and commit no further) */
+  BERTH_KV_LORA = 32,     /* lora is meant, 0 too */
+  BERTH_KV_SALT = 64
+};
+
+/* One operation, in and out. 88 bytes. */
+typedef struct berth_kv_op {
+  uint64_t handle;
+  uint64_t lora;
+  uint64_t salt;
+  int64_t time;        /* microseconds */
+  int64_t token_offset;
+  int32_t token_count;
+  int32_t kind;        /* berth_kv_op_kind */
+  int32_t flags;       /* berth_kv_flag */
+  int32_t a;
+  int32_t b;
+  int32_t c;
+  int32_t tenant;
+  int32_t status;      /* out: berth_status_code */
+  int32_t matched;     /* out: tokens found, the partial block's too */
+  int32_t partial;     /* out: of these in a partial block */
+  int32_t group;       /* out: the pool group that is short; -1 */
+  int32_t deficit;     /* out: pages short there; 0 with EXHAUSTED: the utilisation limit */
+} berth_kv_op;
+
+/* Where the cache's memory lies; valid until berth_kv_destroy. */
+typedef struct berth_kv_memory {
+  uint32_t struct_size;
+  int32_t life_cycles;
+  int32_t groups;
+  int32_t views;
+  int32_t pools;
+  int32_t states;         /* life cycles that are a recurrent state */
+  int32_t event_tokens;   /* tokens a record of the event ring: tokens_per_block */
+  int32_t padding;
+  uint64_t token_address; /* int32_t[token_arena] */
+  int64_t tokens;
+  uint64_t event_address; /* berth_kv_event_ring, then berth_kv_event[ring], then int32_t[ring][event_tokens]; 0: none */
+  int64_t events;         /* entries of the ring */
+  int64_t event_bytes;    /* of all of it */
+} berth_kv_memory;
+
+enum berth_kv_event_kind { BERTH_KV_STORED = 1, BERTH_KV_REMOVED = 2, BERTH_KV_UPDATED = 3 };
+
+/* Single producer, single consumer. tail is the consumer's; the others are the cache's. */
+typedef struct berth_kv_event_ring {
+  uint64_t head;     /* records written so far */
+  uint64_t tail;     /* records read so far */
+  uint64_t dropped;  /* events that found the ring full: their sequence numbers are missing */
+  uint64_t sequence; /* the last event's number */
+  uint64_t padding[4];
+} berth_kv_event_ring;
+
+/* One page of the index came, went or moved. 80 bytes. */
+typedef struct berth_kv_event {
+  uint64_t sequence;   /* 1, 2, 3 ...: a gap means dropped events, then a snapshot is due */
+  uint64_t block;      /* never used again for another block */
+  uint64_t parent;     /* block before it; 0: the first of its scope */
+  uint64_t lora;
+  uint64_t salt;
+  int32_t kind;        /* berth_kv_event_kind */
+  int32_t life_cycle;
+  int32_t tokens;      /* of the block, stored: in the record's token area */
+  int32_t level;       /* berth_kv_level, now */
+  int32_t old_level;
+  int32_t priority;
+  int32_t scope;       /* bit 0: lora is meant, bit 1: salt is */
+  int32_t partial;     /* 1: less than a block */
+  int32_t padding[2];
+} berth_kv_event;
+
+/* A batch whose tables are wanted. Output addresses: device memory, 0: not wanted. Rows past the batch are left as they
+ * are unless clear_padding. */
+typedef struct berth_kv_batch {
+  uint32_t struct_size;
+  int32_t n;                   /* sequences, all active */
+  uint64_t handle_address;     /* uint64_t[n] */
+  uint64_t query_address;      /* int32_t[n]: tokens that the batch computes of each, behind its history */
+  int32_t contexts;            /* the first so many have one row, the others beam */
+  int32_t beam;                /* 1 .. beams */
+  int32_t clear_padding;
+  int32_t output_rows;
+  int64_t output_tokens;
+  int64_t csr_capacity;
+  uint64_t table_address;      /* int32_t[views][output_rows][2][max_blocks] */
+  uint64_t mapping_address;    /* int64_t[life cycles][output_tokens] */
+  uint64_t indptr_address;     /* int32_t[views][rows + 1] */
+  uint64_t indices_address;    /* int32_t[views][csr_capacity] */
+  uint64_t last_address;       /* int32_t[rows] */
+  uint64_t state_address;      /* int32_t[states][output_rows] */
+  int32_t rows;                /* out: contexts + beam * (n - contexts) */
+  int32_t pad_state;           /* slot of padded rows in state_address */
+  uint64_t step;               /* out: the stream's step that fills it */
+} berth_kv_batch;
+
+/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. */
+BERTH_API int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n,
+                                  const int64_t *pages, int32_t pages_n, berth_kv_t *out);
+BERTH_API int32_t berth_kv_destroy(berth_kv_t kv);
+BERTH_API int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out);
+/* Applies n operations in order, each on its own; returns the first status that isn't OK, else OK. */
+BERTH_API int32_t berth_kv_apply(berth_kv_t kv, berth_kv_op *ops, int32_t n);
+/*
+ * The decode step in columns: sequence i gets room for grow[i] more tokens after its history has advanced by advance[i]
+ * (either column may be null: zeros). Statuses as of RESIZE. Returns the first that isn't OK, else OK.
+ */
+BERTH_API int32_t berth_kv_grow(berth_kv_t kv, const uint64_t *handles, const int32_t *grow, const int32_t *advance,
+                                int32_t n, int32_t *statuses);
+/* The longest match of n prompts in the scope (scope: bit 0 lora, bit 1 salt): prompt i is tokens [offsets[i],
+ * offsets[i + 1]) of the arena. Changes nothing. */
+BERTH_API int32_t berth_kv_probe(berth_kv_t kv, uint64_t lora, uint64_t salt, int32_t scope, const int64_t *offsets,
+                                 int32_t n, int32_t *matched);
+BERTH_API int32_t berth_kv_prepare(berth_kv_t kv, berth_kv_batch *batch);
+/* launch: the epoch of what is launched from now on (what is released is reusable once it completed); complete: all
+ * epochs up to it have. Neither goes back. */
+BERTH_API int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t complete);
+/* Time for retention, microseconds; never goes back. */
+BERTH_API int32_t berth_kv_clock(berth_kv_t kv, int64_t now);
+/* Emulation: lets up to n steps of the stream happen. */
+BERTH_API int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done);
+/* Blocks that a tenant keeps undisturbed; 0: no quota. */
+BERTH_API int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks);
+/* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device. BERTH_E_CAPACITY. */
+BERTH_API int32_t berth_kv_blocks(berth_kv_t kv, uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out,
+                                  int32_t capacity, int32_t *count);
+/* state (0 suspended, 1 active), committed, history, capacity, blocks, blocks in the index, row, 0 = commits / 1 = commits
+ * no more / 2 = stopped: int32_t out[8]. */
+BERTH_API int32_t berth_kv_sequence(berth_kv_t kv, uint64_t handle, int32_t *out);
+/* out: berth_kv_pages[BERTH_KV_LEVELS][groups] */
+BERTH_API int32_t berth_kv_describe(berth_kv_t kv, berth_kv_stats *stats, berth_kv_pages *out, int32_t pages_n);
+/* The index as STORED events, parents first, with the number of the last event in *sequence. Records to events[capacity],
+ * tokens to tokens[capacity][tokens_per_block]. BERTH_E_CAPACITY: *count is the room needed, nothing was written. */
+BERTH_API int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32_t *tokens, int32_t capacity,
+                                    int32_t *count, uint64_t *sequence);
+/* Forgets the index: nobody finds anything any more; pages in use stay until they are let go. */
+BERTH_API int32_t berth_kv_reset(berth_kv_t kv);
+/* Examines every invariant; BERTH_OK, or BERTH_E_STATE with the number of the broken one. Takes time in all pages. */
+BERTH_API int32_t berth_kv_check(berth_kv_t kv, int32_t *broken);
+/* A page's bytes: address of a slot in a pool; 0 where there is no memory. */
+BERTH_API int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address,
+                                int64_t *bytes);
+
+enum berth_kv_hash {
+  BERTH_KV_V1_BLOCK_KEY = 1,  /* 8 bytes */
+  BERTH_KV_V2_SHA256 = 2,     /* 32 bytes */
+  BERTH_KV_V2_SHA256_64 = 3   /* 8 bytes: the first of v2_sha256 */
+};
+/*
+ * Identities of blocks as other systems name them: tokens[n] in blocks of tokens_per_block (the last may be shorter) after
+ * parent (32 bytes: the last digest of an earlier call, or null: from the scope's root). out: 8 or 32 bytes a block.
+ * digest: 32 bytes out, for the next call; may be null.
+ */
+BERTH_API int32_t berth_kv_hash_blocks(int32_t algorithm, uint64_t lora, uint64_t salt, int32_t scope,
+                                       const uint8_t *parent, const int32_t *tokens, int32_t n,
+                                       int32_t tokens_per_block, uint8_t *out, int64_t capacity, uint8_t *digest);
 
 #ifdef __cplusplus
 }

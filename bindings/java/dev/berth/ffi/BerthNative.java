@@ -2678,5 +2678,1555 @@ public class BerthNative extends BerthSymbols {
            throw new AssertionError("should not reach here", ex$);
         }
     }
+    private static final int BERTH_KV_DEVICE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_level.BERTH_KV_DEVICE = 0
+     * }
+     */
+    public static int BERTH_KV_DEVICE() {
+        return BERTH_KV_DEVICE;
+    }
+    private static final int BERTH_KV_HOST = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_level.BERTH_KV_HOST = 1
+     * }
+     */
+    public static int BERTH_KV_HOST() {
+        return BERTH_KV_HOST;
+    }
+    private static final int BERTH_KV_DISK = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_level.BERTH_KV_DISK = 2
+     * }
+     */
+    public static int BERTH_KV_DISK() {
+        return BERTH_KV_DISK;
+    }
+    private static final int BERTH_KV_LEVELS = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_level.BERTH_KV_LEVELS = 3
+     * }
+     */
+    public static int BERTH_KV_LEVELS() {
+        return BERTH_KV_LEVELS;
+    }
+
+    private static class berth_kv_plan {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_plan");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block, berth_kv_layout *out)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_plan$descriptor() {
+        return berth_kv_plan.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block, berth_kv_layout *out)
+     * }
+     */
+    public static MethodHandle berth_kv_plan$handle() {
+        return berth_kv_plan.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block, berth_kv_layout *out)
+     * }
+     */
+    public static MemorySegment berth_kv_plan$address() {
+        return berth_kv_plan.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block, berth_kv_layout *out)
+     * }
+     */
+    public static int berth_kv_plan(MemorySegment buffers, int n, int tokens_per_block, MemorySegment out) {
+        var mh$ = berth_kv_plan.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_plan", buffers, n, tokens_per_block, out);
+            }
+            return (int)mh$.invokeExact(buffers, n, tokens_per_block, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+    private static final int BERTH_KV_SYNCHRONOUS = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_mode.BERTH_KV_SYNCHRONOUS = 0
+     * }
+     */
+    public static int BERTH_KV_SYNCHRONOUS() {
+        return BERTH_KV_SYNCHRONOUS;
+    }
+    private static final int BERTH_KV_EMULATION = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_mode.BERTH_KV_EMULATION = 1
+     * }
+     */
+    public static int BERTH_KV_EMULATION() {
+        return BERTH_KV_EMULATION;
+    }
+    private static final int BERTH_KV_OPEN = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_OPEN = 1
+     * }
+     */
+    public static int BERTH_KV_OPEN() {
+        return BERTH_KV_OPEN;
+    }
+    private static final int BERTH_KV_RESUME = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_RESUME = 2
+     * }
+     */
+    public static int BERTH_KV_RESUME() {
+        return BERTH_KV_RESUME;
+    }
+    private static final int BERTH_KV_SUSPEND = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_SUSPEND = 3
+     * }
+     */
+    public static int BERTH_KV_SUSPEND() {
+        return BERTH_KV_SUSPEND;
+    }
+    private static final int BERTH_KV_RESIZE = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_RESIZE = 4
+     * }
+     */
+    public static int BERTH_KV_RESIZE() {
+        return BERTH_KV_RESIZE;
+    }
+    private static final int BERTH_KV_COMMIT = (int)5L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_COMMIT = 5
+     * }
+     */
+    public static int BERTH_KV_COMMIT() {
+        return BERTH_KV_COMMIT;
+    }
+    private static final int BERTH_KV_STOP = (int)6L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_STOP = 6
+     * }
+     */
+    public static int BERTH_KV_STOP() {
+        return BERTH_KV_STOP;
+    }
+    private static final int BERTH_KV_CLOSE = (int)7L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_CLOSE = 7
+     * }
+     */
+    public static int BERTH_KV_CLOSE() {
+        return BERTH_KV_CLOSE;
+    }
+    private static final int BERTH_KV_WIDEN = (int)8L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_WIDEN = 8
+     * }
+     */
+    public static int BERTH_KV_WIDEN() {
+        return BERTH_KV_WIDEN;
+    }
+    private static final int BERTH_KV_RETAIN = (int)9L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_RETAIN = 9
+     * }
+     */
+    public static int BERTH_KV_RETAIN() {
+        return BERTH_KV_RETAIN;
+    }
+    private static final int BERTH_KV_LOOKUP = (int)10L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_LOOKUP = 10
+     * }
+     */
+    public static int BERTH_KV_LOOKUP() {
+        return BERTH_KV_LOOKUP;
+    }
+    private static final int BERTH_KV_UNPIN = (int)11L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_UNPIN = 11
+     * }
+     */
+    public static int BERTH_KV_UNPIN() {
+        return BERTH_KV_UNPIN;
+    }
+    private static final int BERTH_KV_PLAN_DROP = (int)12L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_PLAN_DROP = 12
+     * }
+     */
+    public static int BERTH_KV_PLAN_DROP() {
+        return BERTH_KV_PLAN_DROP;
+    }
+    private static final int BERTH_KV_DROP = (int)13L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_DROP = 13
+     * }
+     */
+    public static int BERTH_KV_DROP() {
+        return BERTH_KV_DROP;
+    }
+    private static final int BERTH_KV_END = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_END = 1
+     * }
+     */
+    public static int BERTH_KV_END() {
+        return BERTH_KV_END;
+    }
+    private static final int BERTH_KV_PIN = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_PIN = 2
+     * }
+     */
+    public static int BERTH_KV_PIN() {
+        return BERTH_KV_PIN;
+    }
+    private static final int BERTH_KV_NO_REUSE = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_NO_REUSE = 4
+     * }
+     */
+    public static int BERTH_KV_NO_REUSE() {
+        return BERTH_KV_NO_REUSE;
+    }
+    private static final int BERTH_KV_NO_COMMIT = (int)8L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_NO_COMMIT = 8
+     * }
+     */
+    public static int BERTH_KV_NO_COMMIT() {
+        return BERTH_KV_NO_COMMIT;
+    }
+    private static final int BERTH_KV_NO_REBASE = (int)16L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_NO_REBASE = 16
+     * }
+     */
+    public static int BERTH_KV_NO_REBASE() {
+        return BERTH_KV_NO_REBASE;
+    }
+    private static final int BERTH_KV_LORA = (int)32L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_LORA = 32
+     * }
+     */
+    public static int BERTH_KV_LORA() {
+        return BERTH_KV_LORA;
+    }
+    private static final int BERTH_KV_SALT = (int)64L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_SALT = 64
+     * }
+     */
+    public static int BERTH_KV_SALT() {
+        return BERTH_KV_SALT;
+    }
+    private static final int BERTH_KV_STORED = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_event_kind.BERTH_KV_STORED = 1
+     * }
+     */
+    public static int BERTH_KV_STORED() {
+        return BERTH_KV_STORED;
+    }
+    private static final int BERTH_KV_REMOVED = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_event_kind.BERTH_KV_REMOVED = 2
+     * }
+     */
+    public static int BERTH_KV_REMOVED() {
+        return BERTH_KV_REMOVED;
+    }
+    private static final int BERTH_KV_UPDATED = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_event_kind.BERTH_KV_UPDATED = 3
+     * }
+     */
+    public static int BERTH_KV_UPDATED() {
+        return BERTH_KV_UPDATED;
+    }
+
+    private static class berth_kv_create {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_create");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_kv_t *out)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_create$descriptor() {
+        return berth_kv_create.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_kv_t *out)
+     * }
+     */
+    public static MethodHandle berth_kv_create$handle() {
+        return berth_kv_create.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_kv_t *out)
+     * }
+     */
+    public static MemorySegment berth_kv_create$address() {
+        return berth_kv_create.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_kv_t *out)
+     * }
+     */
+    public static int berth_kv_create(MemorySegment config, MemorySegment buffers, int n, MemorySegment pages, int pages_n, MemorySegment out) {
+        var mh$ = berth_kv_create.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_create", config, buffers, n, pages, pages_n, out);
+            }
+            return (int)mh$.invokeExact(config, buffers, n, pages, pages_n, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_destroy {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_destroy");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_destroy(berth_kv_t kv)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_destroy$descriptor() {
+        return berth_kv_destroy.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_destroy(berth_kv_t kv)
+     * }
+     */
+    public static MethodHandle berth_kv_destroy$handle() {
+        return berth_kv_destroy.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_destroy(berth_kv_t kv)
+     * }
+     */
+    public static MemorySegment berth_kv_destroy$address() {
+        return berth_kv_destroy.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_destroy(berth_kv_t kv)
+     * }
+     */
+    public static int berth_kv_destroy(MemorySegment kv) {
+        var mh$ = berth_kv_destroy.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_destroy", kv);
+            }
+            return (int)mh$.invokeExact(kv);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_map {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_map");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_map$descriptor() {
+        return berth_kv_map.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out)
+     * }
+     */
+    public static MethodHandle berth_kv_map$handle() {
+        return berth_kv_map.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out)
+     * }
+     */
+    public static MemorySegment berth_kv_map$address() {
+        return berth_kv_map.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out)
+     * }
+     */
+    public static int berth_kv_map(MemorySegment kv, MemorySegment out) {
+        var mh$ = berth_kv_map.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_map", kv, out);
+            }
+            return (int)mh$.invokeExact(kv, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_apply {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_apply");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_apply(berth_kv_t kv, berth_kv_op *ops, int32_t n)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_apply$descriptor() {
+        return berth_kv_apply.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_apply(berth_kv_t kv, berth_kv_op *ops, int32_t n)
+     * }
+     */
+    public static MethodHandle berth_kv_apply$handle() {
+        return berth_kv_apply.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_apply(berth_kv_t kv, berth_kv_op *ops, int32_t n)
+     * }
+     */
+    public static MemorySegment berth_kv_apply$address() {
+        return berth_kv_apply.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_apply(berth_kv_t kv, berth_kv_op *ops, int32_t n)
+     * }
+     */
+    public static int berth_kv_apply(MemorySegment kv, MemorySegment ops, int n) {
+        var mh$ = berth_kv_apply.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_apply", kv, ops, n);
+            }
+            return (int)mh$.invokeExact(kv, ops, n);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_grow {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_grow");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_grow(berth_kv_t kv, const uint64_t *handles, const int32_t *grow, const int32_t *advance, int32_t n, int32_t *statuses)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_grow$descriptor() {
+        return berth_kv_grow.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_grow(berth_kv_t kv, const uint64_t *handles, const int32_t *grow, const int32_t *advance, int32_t n, int32_t *statuses)
+     * }
+     */
+    public static MethodHandle berth_kv_grow$handle() {
+        return berth_kv_grow.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_grow(berth_kv_t kv, const uint64_t *handles, const int32_t *grow, const int32_t *advance, int32_t n, int32_t *statuses)
+     * }
+     */
+    public static MemorySegment berth_kv_grow$address() {
+        return berth_kv_grow.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_grow(berth_kv_t kv, const uint64_t *handles, const int32_t *grow, const int32_t *advance, int32_t n, int32_t *statuses)
+     * }
+     */
+    public static int berth_kv_grow(MemorySegment kv, MemorySegment handles, MemorySegment grow, MemorySegment advance, int n, MemorySegment statuses) {
+        var mh$ = berth_kv_grow.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_grow", kv, handles, grow, advance, n, statuses);
+            }
+            return (int)mh$.invokeExact(kv, handles, grow, advance, n, statuses);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_probe {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_LONG,
+            BerthNative.C_LONG,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_probe");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_probe(berth_kv_t kv, uint64_t lora, uint64_t salt, int32_t scope, const int64_t *offsets, int32_t n, int32_t *matched)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_probe$descriptor() {
+        return berth_kv_probe.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_probe(berth_kv_t kv, uint64_t lora, uint64_t salt, int32_t scope, const int64_t *offsets, int32_t n, int32_t *matched)
+     * }
+     */
+    public static MethodHandle berth_kv_probe$handle() {
+        return berth_kv_probe.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_probe(berth_kv_t kv, uint64_t lora, uint64_t salt, int32_t scope, const int64_t *offsets, int32_t n, int32_t *matched)
+     * }
+     */
+    public static MemorySegment berth_kv_probe$address() {
+        return berth_kv_probe.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_probe(berth_kv_t kv, uint64_t lora, uint64_t salt, int32_t scope, const int64_t *offsets, int32_t n, int32_t *matched)
+     * }
+     */
+    public static int berth_kv_probe(MemorySegment kv, long lora, long salt, int scope, MemorySegment offsets, int n, MemorySegment matched) {
+        var mh$ = berth_kv_probe.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_probe", kv, lora, salt, scope, offsets, n, matched);
+            }
+            return (int)mh$.invokeExact(kv, lora, salt, scope, offsets, n, matched);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_prepare {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_prepare");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_prepare(berth_kv_t kv, berth_kv_batch *batch)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_prepare$descriptor() {
+        return berth_kv_prepare.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_prepare(berth_kv_t kv, berth_kv_batch *batch)
+     * }
+     */
+    public static MethodHandle berth_kv_prepare$handle() {
+        return berth_kv_prepare.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_prepare(berth_kv_t kv, berth_kv_batch *batch)
+     * }
+     */
+    public static MemorySegment berth_kv_prepare$address() {
+        return berth_kv_prepare.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_prepare(berth_kv_t kv, berth_kv_batch *batch)
+     * }
+     */
+    public static int berth_kv_prepare(MemorySegment kv, MemorySegment batch) {
+        var mh$ = berth_kv_prepare.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_prepare", kv, batch);
+            }
+            return (int)mh$.invokeExact(kv, batch);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_epoch {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_LONG,
+            BerthNative.C_LONG
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_epoch");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t complete)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_epoch$descriptor() {
+        return berth_kv_epoch.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t complete)
+     * }
+     */
+    public static MethodHandle berth_kv_epoch$handle() {
+        return berth_kv_epoch.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t complete)
+     * }
+     */
+    public static MemorySegment berth_kv_epoch$address() {
+        return berth_kv_epoch.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t complete)
+     * }
+     */
+    public static int berth_kv_epoch(MemorySegment kv, long launch, long complete) {
+        var mh$ = berth_kv_epoch.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_epoch", kv, launch, complete);
+            }
+            return (int)mh$.invokeExact(kv, launch, complete);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_clock {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_LONG
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_clock");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_clock(berth_kv_t kv, int64_t now)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_clock$descriptor() {
+        return berth_kv_clock.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_clock(berth_kv_t kv, int64_t now)
+     * }
+     */
+    public static MethodHandle berth_kv_clock$handle() {
+        return berth_kv_clock.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_clock(berth_kv_t kv, int64_t now)
+     * }
+     */
+    public static MemorySegment berth_kv_clock$address() {
+        return berth_kv_clock.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_clock(berth_kv_t kv, int64_t now)
+     * }
+     */
+    public static int berth_kv_clock(MemorySegment kv, long now) {
+        var mh$ = berth_kv_clock.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_clock", kv, now);
+            }
+            return (int)mh$.invokeExact(kv, now);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_run {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_run");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_run$descriptor() {
+        return berth_kv_run.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done)
+     * }
+     */
+    public static MethodHandle berth_kv_run$handle() {
+        return berth_kv_run.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done)
+     * }
+     */
+    public static MemorySegment berth_kv_run$address() {
+        return berth_kv_run.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done)
+     * }
+     */
+    public static int berth_kv_run(MemorySegment kv, int n, MemorySegment done) {
+        var mh$ = berth_kv_run.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_run", kv, n, done);
+            }
+            return (int)mh$.invokeExact(kv, n, done);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_quota {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_LONG
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_quota");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_quota$descriptor() {
+        return berth_kv_quota.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks)
+     * }
+     */
+    public static MethodHandle berth_kv_quota$handle() {
+        return berth_kv_quota.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks)
+     * }
+     */
+    public static MemorySegment berth_kv_quota$address() {
+        return berth_kv_quota.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks)
+     * }
+     */
+    public static int berth_kv_quota(MemorySegment kv, int tenant, long blocks) {
+        var mh$ = berth_kv_quota.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_quota", kv, tenant, blocks);
+            }
+            return (int)mh$.invokeExact(kv, tenant, blocks);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_blocks {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_LONG,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_blocks");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_blocks(berth_kv_t kv, uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_blocks$descriptor() {
+        return berth_kv_blocks.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_blocks(berth_kv_t kv, uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static MethodHandle berth_kv_blocks$handle() {
+        return berth_kv_blocks.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_blocks(berth_kv_t kv, uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static MemorySegment berth_kv_blocks$address() {
+        return berth_kv_blocks.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_blocks(berth_kv_t kv, uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static int berth_kv_blocks(MemorySegment kv, long handle, int life_cycle, int beam, MemorySegment out, int capacity, MemorySegment count) {
+        var mh$ = berth_kv_blocks.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_blocks", kv, handle, life_cycle, beam, out, capacity, count);
+            }
+            return (int)mh$.invokeExact(kv, handle, life_cycle, beam, out, capacity, count);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_sequence {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_LONG,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_sequence");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_sequence(berth_kv_t kv, uint64_t handle, int32_t *out)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_sequence$descriptor() {
+        return berth_kv_sequence.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_sequence(berth_kv_t kv, uint64_t handle, int32_t *out)
+     * }
+     */
+    public static MethodHandle berth_kv_sequence$handle() {
+        return berth_kv_sequence.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_sequence(berth_kv_t kv, uint64_t handle, int32_t *out)
+     * }
+     */
+    public static MemorySegment berth_kv_sequence$address() {
+        return berth_kv_sequence.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_sequence(berth_kv_t kv, uint64_t handle, int32_t *out)
+     * }
+     */
+    public static int berth_kv_sequence(MemorySegment kv, long handle, MemorySegment out) {
+        var mh$ = berth_kv_sequence.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_sequence", kv, handle, out);
+            }
+            return (int)mh$.invokeExact(kv, handle, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_describe {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_describe");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_describe(berth_kv_t kv, berth_kv_stats *stats, berth_kv_pages *out, int32_t pages_n)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_describe$descriptor() {
+        return berth_kv_describe.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_describe(berth_kv_t kv, berth_kv_stats *stats, berth_kv_pages *out, int32_t pages_n)
+     * }
+     */
+    public static MethodHandle berth_kv_describe$handle() {
+        return berth_kv_describe.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_describe(berth_kv_t kv, berth_kv_stats *stats, berth_kv_pages *out, int32_t pages_n)
+     * }
+     */
+    public static MemorySegment berth_kv_describe$address() {
+        return berth_kv_describe.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_describe(berth_kv_t kv, berth_kv_stats *stats, berth_kv_pages *out, int32_t pages_n)
+     * }
+     */
+    public static int berth_kv_describe(MemorySegment kv, MemorySegment stats, MemorySegment out, int pages_n) {
+        var mh$ = berth_kv_describe.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_describe", kv, stats, out, pages_n);
+            }
+            return (int)mh$.invokeExact(kv, stats, out, pages_n);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_snapshot {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_snapshot");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t *count, uint64_t *sequence)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_snapshot$descriptor() {
+        return berth_kv_snapshot.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t *count, uint64_t *sequence)
+     * }
+     */
+    public static MethodHandle berth_kv_snapshot$handle() {
+        return berth_kv_snapshot.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t *count, uint64_t *sequence)
+     * }
+     */
+    public static MemorySegment berth_kv_snapshot$address() {
+        return berth_kv_snapshot.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t *count, uint64_t *sequence)
+     * }
+     */
+    public static int berth_kv_snapshot(MemorySegment kv, MemorySegment events, MemorySegment tokens, int capacity, MemorySegment count, MemorySegment sequence) {
+        var mh$ = berth_kv_snapshot.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_snapshot", kv, events, tokens, capacity, count, sequence);
+            }
+            return (int)mh$.invokeExact(kv, events, tokens, capacity, count, sequence);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_reset {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_reset");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_reset(berth_kv_t kv)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_reset$descriptor() {
+        return berth_kv_reset.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_reset(berth_kv_t kv)
+     * }
+     */
+    public static MethodHandle berth_kv_reset$handle() {
+        return berth_kv_reset.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_reset(berth_kv_t kv)
+     * }
+     */
+    public static MemorySegment berth_kv_reset$address() {
+        return berth_kv_reset.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_reset(berth_kv_t kv)
+     * }
+     */
+    public static int berth_kv_reset(MemorySegment kv) {
+        var mh$ = berth_kv_reset.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_reset", kv);
+            }
+            return (int)mh$.invokeExact(kv);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_check {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_check");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_check(berth_kv_t kv, int32_t *broken)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_check$descriptor() {
+        return berth_kv_check.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_check(berth_kv_t kv, int32_t *broken)
+     * }
+     */
+    public static MethodHandle berth_kv_check$handle() {
+        return berth_kv_check.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_check(berth_kv_t kv, int32_t *broken)
+     * }
+     */
+    public static MemorySegment berth_kv_check$address() {
+        return berth_kv_check.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_check(berth_kv_t kv, int32_t *broken)
+     * }
+     */
+    public static int berth_kv_check(MemorySegment kv, MemorySegment broken) {
+        var mh$ = berth_kv_check.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_check", kv, broken);
+            }
+            return (int)mh$.invokeExact(kv, broken);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_page {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_page");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address, int64_t *bytes)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_page$descriptor() {
+        return berth_kv_page.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address, int64_t *bytes)
+     * }
+     */
+    public static MethodHandle berth_kv_page$handle() {
+        return berth_kv_page.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address, int64_t *bytes)
+     * }
+     */
+    public static MemorySegment berth_kv_page$address() {
+        return berth_kv_page.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address, int64_t *bytes)
+     * }
+     */
+    public static int berth_kv_page(MemorySegment kv, int level, int pool, int slot, MemorySegment address, MemorySegment bytes) {
+        var mh$ = berth_kv_page.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_page", kv, level, pool, slot, address, bytes);
+            }
+            return (int)mh$.invokeExact(kv, level, pool, slot, address, bytes);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+    private static final int BERTH_KV_V1_BLOCK_KEY = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_hash.BERTH_KV_V1_BLOCK_KEY = 1
+     * }
+     */
+    public static int BERTH_KV_V1_BLOCK_KEY() {
+        return BERTH_KV_V1_BLOCK_KEY;
+    }
+    private static final int BERTH_KV_V2_SHA256 = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_hash.BERTH_KV_V2_SHA256 = 2
+     * }
+     */
+    public static int BERTH_KV_V2_SHA256() {
+        return BERTH_KV_V2_SHA256;
+    }
+    private static final int BERTH_KV_V2_SHA256_64 = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_hash.BERTH_KV_V2_SHA256_64 = 3
+     * }
+     */
+    public static int BERTH_KV_V2_SHA256_64() {
+        return BERTH_KV_V2_SHA256_64;
+    }
+
+    private static class berth_kv_hash_blocks {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_LONG,
+            BerthNative.C_LONG,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_LONG,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_hash_blocks");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_hash_blocks(int32_t algorithm, uint64_t lora, uint64_t salt, int32_t scope, const uint8_t *parent, const int32_t *tokens, int32_t n, int32_t tokens_per_block, uint8_t *out, int64_t capacity, uint8_t *digest)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_hash_blocks$descriptor() {
+        return berth_kv_hash_blocks.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_hash_blocks(int32_t algorithm, uint64_t lora, uint64_t salt, int32_t scope, const uint8_t *parent, const int32_t *tokens, int32_t n, int32_t tokens_per_block, uint8_t *out, int64_t capacity, uint8_t *digest)
+     * }
+     */
+    public static MethodHandle berth_kv_hash_blocks$handle() {
+        return berth_kv_hash_blocks.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_hash_blocks(int32_t algorithm, uint64_t lora, uint64_t salt, int32_t scope, const uint8_t *parent, const int32_t *tokens, int32_t n, int32_t tokens_per_block, uint8_t *out, int64_t capacity, uint8_t *digest)
+     * }
+     */
+    public static MemorySegment berth_kv_hash_blocks$address() {
+        return berth_kv_hash_blocks.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_hash_blocks(int32_t algorithm, uint64_t lora, uint64_t salt, int32_t scope, const uint8_t *parent, const int32_t *tokens, int32_t n, int32_t tokens_per_block, uint8_t *out, int64_t capacity, uint8_t *digest)
+     * }
+     */
+    public static int berth_kv_hash_blocks(int algorithm, long lora, long salt, int scope, MemorySegment parent, MemorySegment tokens, int n, int tokens_per_block, MemorySegment out, long capacity, MemorySegment digest) {
+        var mh$ = berth_kv_hash_blocks.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_hash_blocks", algorithm, lora, salt, scope, parent, tokens, n, tokens_per_block, out, capacity, digest);
+            }
+            return (int)mh$.invokeExact(algorithm, lora, salt, scope, parent, tokens, n, tokens_per_block, out, capacity, digest);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
 }
 

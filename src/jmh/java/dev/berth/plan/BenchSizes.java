@@ -9,4 +9,9 @@ public final class BenchSizes {
   public static Seats seats(int count) {
     return new Seats(count);
   }
+
+  /** That many leases. */
+  public static Leases leases(int count) {
+    return new Leases(count);
+  }
 }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "berth/berth.h"
+#include "core/kv_hash.hpp"
+#include "core/kv_layout.hpp"
+#include "core/page_slots.hpp"
+#include "core/prefix_tree.hpp"
+#include "core/status.hpp"
+#include "device/backend.hpp"
+
+namespace berth {
+
+// The KV memory of one rank: sequences and their pages, the index of what may be reused, eviction, resident block
+// tables, events (spec 03 sections 5 to 12). Pages of a sequence are its own until a block of them is committed; then
+// they belong to the index, which the sequence references. Not for two threads at once; all memory is taken at
+// construction, but for what an emulating backend keeps of steps under way.
+class KvCache {
+ public:
+  static constexpr int32_t kLevelShift = 28;  // a page: level << 28 | slot; -1: none
+  static constexpr int32_t kRanges = 8;       // retention ranges of a sequence
+
+  // Everything that the config must keep, besides the layout. pages[levels][groups].
+  static bool valid(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages) noexcept;
+  // valid() must hold. Throws std::bad_alloc.
+  KvCache(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages,
+          std::unique_ptr<device::Backend> backend);
+
+  Status apply(berth_kv_op &op) noexcept;
+  Status grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept;
+  // The sequence will be asked for soon.
+  void prefetch(uint64_t handle) const noexcept {
+    const uint32_t i = static_cast<uint32_t>(handle);
+    if (i < sequences_.size()) __builtin_prefetch(&sequences_[i], 1);
+  }
+  Status probe(const KvScope &scope, std::span<const int64_t> offsets, int32_t *matched) noexcept;
+  Status prepare(berth_kv_batch &batch) noexcept;
+  Status epoch(uint64_t launch, uint64_t complete) noexcept;
+  Status clock(int64_t now) noexcept;
+  Status quota(int32_t tenant, int64_t blocks) noexcept;
+  Status blocks(uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out, int32_t capacity,
+                int32_t &count) const noexcept;
+  Status sequence(uint64_t handle, int32_t *out) const noexcept;
+  void describe(berth_kv_stats &stats, berth_kv_pages *pages) const noexcept;
+  Status snapshot(berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t &count,
+                  uint64_t &sequence) const noexcept;
+  void reset() noexcept;
+  // 0, or the number of the first broken invariant. Throws std::bad_alloc.
+  int32_t check() const;
+  void map(berth_kv_memory &out) noexcept;
+
+  device::Backend &backend() noexcept { return *backend_; }
+  const KvLayout &layout() const noexcept { return layout_; }
+  int32_t slots(int32_t level, int32_t group) const noexcept {
+    return slots_[at(level * layout_.groups() + group)].capacity();
+  }
+
+ private:
+  static constexpr int32_t kNone = -1;
+  enum class Commit : uint8_t { kAllowed = 0, kVirtualStop = 1, kStopped = 2 };
+
+  struct Range {
+    int32_t first, end;
+    int32_t priority;
+    int64_t expires;
+  };
+  // One cache line: all that a step reads.
+  struct Sequence {
+    uint32_t generation;  // odd: open
+    bool active;
+    Commit commit;
+    bool rebase;
+    uint8_t ranges;
+    int32_t beams;
+    int32_t row;  // kNone unless active
+    int32_t tenant;
+    int32_t tip;                         // run; kNone: reuses and stores nothing
+    int32_t partial_run, partial_block;  // to be copied by the first resume
+    int32_t state_block;                 // whose state the next resume copies
+    int32_t committed, history, capacity;
+    int32_t blocks;    // ceil(capacity / tokens a block)
+    int32_t in_index;  // the first so many belong to the index
+    int32_t next_free;
+    int32_t unused;
+  };
+  static_assert(sizeof(Sequence) == 64);
+  struct Cold {
+    KvScope scope;
+    std::array<Range, kRanges> range;
+  };
+  struct Pin {
+    uint32_t generation;  // odd: held
+    int32_t next_free;
+    int32_t run;     // pinned; kNone: a plan
+    int32_t block;   // plan: the last of its blocks
+    int32_t blocks;  // plan
+    uint64_t uid;    // of that block when the plan was made
+  };
+  // A window's or a state's page in the index, of which somebody may hold or list.
+  struct Special {
+    int32_t older, newer;
+    uint64_t stamp;
+    uint64_t epoch;
+    uint16_t holds;
+    uint16_t plans;
+    uint8_t list;  // 0: none, 1: passed, 2: tails
+  };
+  struct SpecialList {
+    int32_t oldest = kNone, newest = kNone;
+  };
+  using Needs = std::array<int64_t, KvLayout::kMaxLifeCycles>;
+
+  static size_t at(int64_t i) noexcept { return static_cast<size_t>(i); }
+  int32_t life_cycles() const noexcept { return static_cast<int32_t>(layout_.life_cycles().size()); }
+  const LifeCycle &life(int32_t l) const noexcept { return layout_.life_cycles()[at(l)]; }
+  int32_t group_of(int32_t l) const noexcept { return life(l).group; }
+
+  // ---- sequences
+  Sequence *find(uint64_t handle, Status &status) noexcept;
+  int32_t number(const Sequence &s) const noexcept { return static_cast<int32_t>(&s - sequences_.data()); }
+  int32_t *pages(const Sequence &s, int32_t beam, int32_t l) noexcept {
+    const size_t list = (at(number(s)) * at(config_.beams) + at(beam)) * layout_.life_cycles().size() + at(l);
+    return pages_.data() + list * at(config_.max_blocks);
+  }
+  const int32_t *pages(const Sequence &s, int32_t beam, int32_t l) const noexcept {
+    return const_cast<KvCache *>(this)->pages(s, beam, l);
+  }
+  Cold &cold(const Sequence &s) noexcept { return cold_[at(number(s))]; }
+  const Cold &cold(const Sequence &s) const noexcept { return cold_[at(number(s))]; }
+  int32_t *states(const Sequence &s) noexcept { return states_.data() + at(number(s)) * at(state_count_); }
+  int32_t *tail(const Sequence &s) noexcept { return tails_.data() + at(number(s)) * at(config_.tokens_per_block); }
+
+  bool tokens_of(const berth_kv_op &op, std::span<const int32_t> &tokens) const noexcept;
+  Status open(berth_kv_op &op) noexcept;
+  Status resume(Sequence &s, berth_kv_op &op) noexcept;
+  void onboard(Sequence &s) noexcept;
+  void suspend(Sequence &s) noexcept;
+  Status resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept;
+  Status commit(Sequence &s, berth_kv_op &op) noexcept;
+  void commit_blocks(Sequence &s, const int32_t *tokens, int32_t n) noexcept;
+  void adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) noexcept;
+  void give(Sequence &s, int32_t first, const int32_t *ids, int32_t n) noexcept;
+  void store_state(Sequence &s, bool end) noexcept;
+  void stop(Sequence &s) noexcept;
+  Status widen(Sequence &s, berth_kv_op &op) noexcept;
+  Status retain(Sequence &s, const berth_kv_op &op) noexcept;
+  void close(Sequence &s) noexcept;
+  void advance(Sequence &s, int32_t history) noexcept;
+  PrefixTree::Retention retention(const Sequence &s, int32_t block) const noexcept;
+  Status lookup(berth_kv_op &op) noexcept;
+  Status unpin(berth_kv_op &op) noexcept;
+  Status plan_drop(Sequence &s, berth_kv_op &op) noexcept;
+  Status drop(berth_kv_op &op) noexcept;
+  Pin *new_pin(uint64_t &handle) noexcept;
+  Pin *find_pin(uint64_t handle, Status &status) noexcept;
+  void free_pin(Pin &pin) noexcept;
+
+  struct Found {
+    PrefixTree::Match match;
+    int32_t tokens;
+  };
+  Found search(int32_t root, std::span<const int32_t> prompt) noexcept;
+  int32_t usable(const PrefixTree::Match &match) const noexcept;
+  bool windows_hold(int32_t blocks, int64_t history) const noexcept;
+
+  // ---- pages
+  bool ensure(const Needs &needs, const Needs &gains, berth_kv_op *op) noexcept;
+  void make_free(const Needs &needs) noexcept;
+  int64_t evictable(int32_t group) const noexcept;
+  void evict(int32_t group) noexcept;
+  void evict_block(int32_t run, int32_t level) noexcept;
+  bool room(int32_t level) noexcept;
+  bool ensure_blocks(int32_t n) noexcept;
+  void drop_run(int32_t run) noexcept;
+  void take(int32_t group, int32_t *out, int32_t n) noexcept;
+  void put(int32_t group, const int32_t *slots, int32_t n) noexcept;
+  void put_private(int32_t l, const int32_t *list, int32_t first, int32_t end) noexcept;
+  int32_t &loc(int32_t block, int32_t l) noexcept { return locs_[at(block) * layout_.life_cycles().size() + at(l)]; }
+  int32_t loc(int32_t block, int32_t l) const noexcept {
+    return locs_[at(block) * layout_.life_cycles().size() + at(l)];
+  }
+  static int32_t level_of(int32_t page) noexcept { return page >> kLevelShift; }
+  static int32_t slot_of(int32_t page) noexcept { return page & ((1 << kLevelShift) - 1); }
+  void free_loc(int32_t block, int32_t l, uint64_t epoch) noexcept;
+  void free_block(int32_t block, int32_t run) noexcept;
+  void prune(int32_t block) noexcept;
+
+  // ---- window and state pages of the index
+  Special &special(int32_t l, int32_t block) noexcept {
+    return specials_[at(special_of_[at(l)]) * at(config_.index_blocks) + at(block)];
+  }
+  void hold(int32_t l, int32_t block) noexcept;
+  void let_go(int32_t l, int32_t block, int32_t list) noexcept;
+  void list_special(int32_t l, int32_t block, int32_t list) noexcept;
+  void unlist_special(int32_t l, int32_t block) noexcept;
+  void drop_special(int32_t l, int32_t block) noexcept;
+
+  // ---- tables and events
+  void edit(const Sequence &s, int32_t beam, int32_t l, int32_t first, int32_t end) noexcept;
+  void clear_rows(const Sequence &s) noexcept;
+  void emit(int32_t kind, int32_t block, int32_t l, const KvScope &scope, int32_t fill, int32_t level,
+            int32_t old_level, int32_t priority) noexcept;
+
+  berth_kv_config config_;
+  KvLayout layout_;
+  std::unique_ptr<device::Backend> backend_;
+  std::vector<PageSlots> slots_;     // [levels][groups]
+  std::array<int32_t, 16> fulls_{};  // full-attention life cycles of a group
+  int32_t full_count_ = 0;
+  int32_t state_count_ = 0;
+  std::vector<int32_t> special_of_;           // by life cycle; kNone: full attention
+  std::vector<int32_t> state_of_;             // by life cycle; kNone: not a state
+  std::vector<SpecialList> special_lists_;    // [specials][passed, tails]
+  std::array<int64_t, 16> special_listed_{};  // by group
+  std::vector<int64_t> held_;                 // by group
+  std::vector<int64_t> cached_;               // [levels][groups]
+  std::unique_ptr<PrefixTree> tree_;
+  ZeroedArray<int32_t> locs_;      // [blocks][life cycles]
+  ZeroedArray<uint64_t> uids_;     // [blocks]
+  ZeroedArray<Special> specials_;  // [specials][blocks]
+  ZeroedArray<Sequence> sequences_;
+  ZeroedArray<Cold> cold_;
+  ZeroedArray<int32_t> pages_;      // [sequences][beams][life cycles][max_blocks]
+  ZeroedArray<int32_t> states_;     // [sequences][states]
+  ZeroedArray<int32_t> tails_;      // [sequences][tokens_per_block]: committed tokens of the block begun
+  ZeroedArray<int32_t> row_owner_;  // sequence + 1
+  ZeroedArray<Pin> pins_;
+  ZeroedArray<int32_t> arena_;
+  std::vector<int64_t> quotas_;
+  ZeroedArray<int32_t> ids_;      // scratch: blocks of one append
+  std::vector<int32_t> columns_;  // scratch: rows, blocks, history, queries, states of a batch
+  std::unique_ptr<std::byte, void (*)(void *)> ring_;
+  size_t ring_bytes_ = 0;
+  int32_t free_sequence_ = 0;
+  int32_t issued_sequences_ = 0;
+  int32_t free_pin_ = 0;
+  int32_t issued_pins_ = 0;
+  int32_t open_ = 0;
+  int32_t active_ = 0;
+  int32_t pinned_ = 0;
+  uint64_t launch_ = 0;
+  uint64_t complete_ = 0;
+  uint64_t wait_ = 0;
+  uint64_t uid_ = 0;
+  uint64_t event_ = 0;
+  int64_t now_ = 0;
+  berth_kv_stats counts_{};
+};
+
+}  // namespace berth

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+
+#include "fuzz/kv_ops.hpp"
+#include "test/check.hpp"
+
+namespace {
+
+int64_t number(const char *name, int64_t fallback) {
+  const char *text = std::getenv(name);
+  return text == nullptr ? fallback : std::atoll(text);
+}
+
+// BERTH_SEED=n replays history n alone, BERTH_HISTORIES and BERTH_STEPS set the amount.
+void histories(int32_t shape) {
+  const int64_t only = number("BERTH_SEED", -1);
+  const int64_t n = number("BERTH_HISTORIES", 60);
+  int64_t hits = 0;
+  int64_t refusals = 0;
+  for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
+    if (number("BERTH_VERBOSE", 0) != 0)
+      std::fprintf(stderr, "shape %d seed %lld\n", shape, static_cast<long long>(seed));
+    berth::test::Choices choices(static_cast<uint64_t>(seed) * 1000003 + static_cast<uint64_t>(shape));
+    berth::test::KvWorld world(berth::test::kv_shape(shape, choices), choices);
+    world.run(static_cast<int32_t>(number("BERTH_STEPS", 600)));
+    hits += world.hits;
+    refusals += world.refusals;
+  }
+  CHECK(hits > 0 && refusals > 0);
+}
+
+}  // namespace
+
+TEST(plainLruIsThatOfTheModel) { histories(0); }
+TEST(partsOfBlocksPrioritiesAndTenants) { histories(1); }
+TEST(threeLevels) { histories(2); }
+TEST(aWindowBesideFullAttention) { histories(3); }
+TEST(aWindowAndFullAttentionInOnePool) { histories(4); }
+TEST(windowsAndAState) { histories(5); }
+
+TEST(anyBytesAreAHistory) {
+  std::mt19937_64 random(11);
+  for (int32_t i = 0; i < 200; ++i) {
+    std::vector<uint8_t> bytes(random() % 600);
+    for (uint8_t &byte : bytes) byte = static_cast<uint8_t>(random());
+    berth::test::Choices choices(bytes.data(), bytes.size());
+    berth::test::KvWorld world(berth::test::kv_shape(i, choices), choices);
+    world.run(static_cast<int32_t>(bytes.size()));
+  }
+}
+
+TEST_MAIN

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.kv;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+import dev.berth.internal.NativeKv;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
+import java.util.Deque;
+
+/**
+ * The KV memory of one rank: open a sequence with its prompt and get what is cached already, grow,
+ * commit, suspend, resume, close; block tables for attention; events for routers (spec 03 §3 to
+ * §12).
+ *
+ * <p>A sequence is suspended when it is opened; {@link KvOps#resume} brings its pages to the device
+ * and its tables to a row. Committed &lt;= history &lt;= capacity always. What a sequence commits
+ * belongs to the prefix index, where others find it: tokens are compared on every hit. Pages that
+ * nobody uses stay until they are needed: lowest priority first, then the oldest, and nothing
+ * before what builds on it.
+ *
+ * <p>Calls on {@link KvOps}, {@link KvSteps} and {@link KvTables} allocate nothing; those on single
+ * sequences are for convenience. The clock is the caller's.
+ *
+ * <p>For one thread. Misuse is a {@link BerthException}: CLOSED after {@link #close()}, by
+ * whichever thread; STATE if two threads are inside at once. Nothing that can be passed reaches
+ * freed memory.
+ */
+public final class KvCache implements AutoCloseable {
+  private final NativeKv kv;
+  private final KvLayout layout;
+  private final KvConfig config;
+  private final KvOps one;
+  private final Deque<KvTables> underWay = new ArrayDeque<>();
+
+  private KvCache(NativeKv kv, KvLayout layout, KvConfig config) {
+    this.kv = kv;
+    this.layout = layout;
+    this.config = config;
+    this.one = new KvOps(kv, 1);
+  }
+
+  /**
+   * A cache.
+   *
+   * @throws BerthException ARGUMENT for a number outside its range or a group with more slots than
+   *     {@link KvLayout#maxSlots}; MEMORY, UNAVAILABLE
+   */
+  public static KvCache create(KvLayout layout, KvConfig config, KvSizes sizes) {
+    for (long[] level : sizes.pages()) {
+      if (sizes.pages().length != NativeKv.LEVELS || level.length != layout.groups()) {
+        throw new BerthException(
+            Code.ARGUMENT,
+            "pages %s: %d levels of %d groups are needed"
+                .formatted(sizes, NativeKv.LEVELS, layout.groups()));
+      }
+    }
+    NativeKv kv = NativeKv.create(config.raw(layout.tokensPerBlock()), layout.raw(), sizes.flat());
+    return new KvCache(kv, layout, config);
+  }
+
+  /** An empty batch of operations. */
+  public KvOps newOps(int capacity) {
+    if (capacity < 1 || capacity > NativeKv.MAX) {
+      throw new BerthException(
+          Code.ARGUMENT, capacity + " operations: 1 to " + NativeKv.MAX + " are possible");
+    }
+    return new KvOps(kv, capacity);
+  }
+
+  /**
+   * The token arena, {@code int32[tokenArena]}. Operations that are given tokens put them at its
+   * beginning; a caller who writes prompts there itself, with no copy in between, names their
+   * place.
+   */
+  public MemorySegment tokens() {
+    return kv.tokens();
+  }
+
+  /** Tables for batches of that shape. */
+  public KvTables newTables(KvTables.Shape shape) {
+    if (shape.rows() < 1
+        || shape.rows() > NativeKv.MAX
+        || shape.tokens() < 0
+        || shape.csrPages() < 0) {
+      throw new BerthException(Code.ARGUMENT, "tables of " + shape);
+    }
+    return new KvTables(kv, config.maxBlocks(), shape);
+  }
+
+  // ------------------------------------------------------------------------------ batches
+
+  /**
+   * Applies the operations in order, each on its own.
+   *
+   * @return the first status that isn't OK, else OK
+   */
+  public KvStatus apply(KvOps ops) {
+    if (!ops.of(kv)) {
+      throw new BerthException(Code.ARGUMENT, "operations of another KV cache");
+    }
+    return KvStatus.of(kv.apply(ops.records(), ops.size()));
+  }
+
+  /**
+   * Moves histories on and makes room, for each sequence on its own; most steps need no page.
+   *
+   * @return the first status that isn't OK, else OK
+   */
+  public KvStatus step(KvSteps steps) {
+    return KvStatus.of(
+        kv.grow(steps.handles(), steps.grow(), steps.advance(), steps.size(), steps.statuses()));
+  }
+
+  /**
+   * Fills the tables of a batch of active sequences, each with one row.
+   *
+   * @return OK; EXHAUSTED if as many batches are under way as may be; CAPACITY if something doesn't
+   *     fit; STALE, NOT_FOUND, STATE or ARGUMENT for a sequence that can't be in it. Nothing was
+   *     written then
+   */
+  public KvStatus prepare(KvTables tables, KvTables.Padding padding) {
+    return prepare(tables, padding, tables.size(), 1);
+  }
+
+  /**
+   * The same with beams.
+   *
+   * @param contexts the first so many sequences have one row
+   * @param beam rows of each of the others
+   */
+  public KvStatus prepare(KvTables tables, KvTables.Padding padding, int contexts, int beam) {
+    boolean clear = padding == KvTables.Padding.CLEARED;
+    KvStatus status =
+        KvStatus.of(kv.prepare(tables.batch(), tables.size(), contexts, beam, clear, -1));
+    if (status == KvStatus.OK) {
+      tables.prepared();
+      if (config.timing() == KvConfig.Timing.EMULATION) {
+        // Written later: until then it must not be collected.
+        underWay.addLast(tables);
+        if (underWay.size() > config.staging()) {
+          underWay.removeFirst();
+        }
+      }
+    }
+    return status;
+  }
+
+  /**
+   * How many tokens of each prompt a sequence opened now would find. Changes nothing.
+   *
+   * @return {@code int[prompts]}
+   * @throws BerthException ARGUMENT for an empty prompt or more tokens than the arena holds
+   */
+  public int[] probe(KvScope scope, int[]... prompts) {
+    try (Arena arena = Arena.ofConfined()) {
+      int n = prompts.length;
+      MemorySegment offsets = arena.allocate(JAVA_LONG, n + 1L);
+      MemorySegment matched = arena.allocate(JAVA_INT, Math.max(1, n));
+      long at = 0;
+      for (int i = 0; i < n; i++) {
+        if (prompts[i].length == 0 || prompts[i].length > config.tokenArena() - at) {
+          throw new BerthException(
+              Code.ARGUMENT,
+              "prompt %d of %d tokens after %d: 1 or more, in an arena of %d"
+                  .formatted(i, prompts[i].length, at, config.tokenArena()));
+        }
+        write(prompts[i], at);
+        at += prompts[i].length;
+        offsets.setAtIndex(JAVA_LONG, i + 1L, at);
+      }
+      KvStatus status =
+          KvStatus.of(
+              kv.probe(
+                  scope.lora().orElse(0),
+                  scope.salt().orElse(0),
+                  scope.present(),
+                  offsets,
+                  n,
+                  matched));
+      if (status != KvStatus.OK) {
+        throw misuse(status, "probe of " + n + " prompts");
+      }
+      return matched.asSlice(0, (long) n * Integer.BYTES).toArray(JAVA_INT);
+    }
+  }
+
+  private void write(int[] tokens, long at) {
+    try {
+      MemorySegment.copy(tokens, 0, kv.tokens(), JAVA_INT, at * Integer.BYTES, tokens.length);
+    } catch (IllegalStateException e) {
+      throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
+    }
+  }
+
+  // ------------------------------------------------------------------------------ one at a time
+
+  /** Opens a sequence, suspended; finds what there is and stores what is new. */
+  public KvOutcome open(KvScope scope, int[] prompt) {
+    one.clear();
+    one.open(scope, 0, KvOps.Reuse.FULL, prompt);
+    return outcome("open a sequence");
+  }
+
+  /** Brings a sequence to a table row. ALREADY is misuse: two sequences in one row. */
+  public KvOutcome resume(long sequence, int row) {
+    one.clear();
+    one.resume(sequence, row);
+    return outcome("resume into row " + row);
+  }
+
+  /** Takes a sequence's row away. */
+  public void suspend(long sequence) {
+    one.clear();
+    one.suspend(sequence);
+    outcome("suspend");
+  }
+
+  /** Room for so many tokens. */
+  public KvOutcome resize(long sequence, int capacity) {
+    one.clear();
+    one.resize(sequence, capacity);
+    return outcome("resize to " + capacity + " tokens");
+  }
+
+  /** Tokens that are computed and may be found. */
+  public void commit(long sequence, int... tokens) {
+    one.clear();
+    one.commit(sequence, tokens);
+    outcome("commit " + tokens.length + " tokens");
+  }
+
+  /** No more commits. */
+  public void stop(long sequence) {
+    one.clear();
+    one.stop(sequence);
+    outcome("stop");
+  }
+
+  /** Ends a sequence. */
+  public void close(long sequence) {
+    one.clear();
+    one.close(sequence);
+    outcome("close a sequence");
+  }
+
+  /** Looks a prompt up and keeps what is found until {@link #unpin}. */
+  public KvOutcome pin(KvScope scope, int[] prompt) {
+    one.clear();
+    one.pin(scope, prompt);
+    return outcome("pin a prompt");
+  }
+
+  /** Lets a pin go. A pin goes once: STALE is misuse. */
+  public void unpin(long pin) {
+    one.clear();
+    one.unpin(pin);
+    outcome("unpin");
+  }
+
+  private KvOutcome outcome(String what) {
+    KvStatus status = apply(one);
+    if (status == KvStatus.OK) {
+      return new KvOutcome.Done(one.handle(0), one.matched(0), one.partial(0));
+    }
+    if (status != KvStatus.EXHAUSTED) {
+      throw misuse(status, what);
+    }
+    if (one.shortGroup(0) < 0) {
+      return new KvOutcome.Full();
+    }
+    return one.shortPages(0) == 0
+        ? new KvOutcome.Pressure(one.shortGroup(0))
+        : new KvOutcome.PagesShort(one.shortGroup(0), one.shortPages(0));
+  }
+
+  private static BerthException misuse(KvStatus status, String what) {
+    Code code =
+        switch (status) {
+          case ALREADY -> Code.ALREADY;
+          case NOT_FOUND -> Code.NOT_FOUND;
+          case STALE -> Code.STALE;
+          case STATE -> Code.STATE;
+          default -> Code.ARGUMENT;
+        };
+    return new BerthException(code, what + ": " + status);
+  }
+
+  // ------------------------------------------------------------------------------ time and policy
+
+  /**
+   * What is released from now on is reusable once epoch launch has completed; all epochs up to
+   * complete have. Neither goes back.
+   */
+  public void epochs(long launch, long complete) {
+    kv.epoch(launch, complete);
+  }
+
+  /** The time, in microseconds, for retention; never goes back. */
+  public void clock(long micros) {
+    kv.clock(micros);
+  }
+
+  /** Blocks that a tenant keeps undisturbed while others have more than theirs; 0: no quota. */
+  public void quota(int tenant, long blocks) {
+    kv.quota(tenant, blocks);
+  }
+
+  /** In emulation: lets up to n steps of the stream happen; how many did. */
+  public int run(int n) {
+    int done = kv.run(n);
+    if (done < n) {
+      underWay.clear();
+    }
+    return done;
+  }
+
+  /** Forgets the index. Pages in use stay until they are let go, but nobody finds them. */
+  public void reset() {
+    kv.reset();
+  }
+
+  // ------------------------------------------------------------------------------ reading
+
+  /** A sequence as it stands. */
+  public KvSequence sequence(long sequence) {
+    return KvSequence.of(kv.sequence(sequence));
+  }
+
+  /** Slot of each block of a beam; -1: none; of a state: the one slot. */
+  public int[] pages(long sequence, int lifeCycle, int beam) {
+    return kv.blocks(sequence, lifeCycle, beam);
+  }
+
+  /** The bytes of a slot; empty if the cache has no memory. */
+  public MemorySegment page(KvLevel level, int pool, int slot) {
+    return kv.page(level.ordinal(), pool, slot);
+  }
+
+  /** The cache in numbers. */
+  public KvUsage usage() {
+    return KvUsage.of(kv.describe());
+  }
+
+  /**
+   * The consumer's end of the events.
+   *
+   * @throws BerthException STATE if the cache was made without
+   */
+  public KvEvents events() {
+    if (config.eventRingLog2() == 0) {
+      throw new BerthException(Code.STATE, "this KV cache was made without events");
+    }
+    return new KvEvents(kv);
+  }
+
+  /** The index as it is now. For the cache's thread. */
+  public KvEvents.Snapshot snapshot() {
+    return KvEvents.snapshot(kv, layout.tokensPerBlock());
+  }
+
+  /**
+   * Examines every invariant; takes time in all pages.
+   *
+   * @throws BerthException INTERNAL with the number of the one that doesn't hold
+   */
+  public void check() {
+    int broken = kv.check();
+    if (broken != 0) {
+      throw new BerthException(Code.INTERNAL, "invariant " + broken + " of a KV cache is broken");
+    }
+  }
+
+  /** Where buffers lie. */
+  public KvLayout layout() {
+    return layout;
+  }
+
+  /** What it was made with. */
+  public KvConfig config() {
+    return config;
+  }
+
+  /** Frees it, at once or when the call that is inside leaves. Idempotent, from any thread. */
+  @Override
+  public void close() {
+    kv.close();
+  }
+}

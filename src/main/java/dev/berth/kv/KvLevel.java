@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.kv;
+
+/** Where a page lies; each is larger and slower than the one before. The order is the ABI's. */
+public enum KvLevel {
+  /** What attention reads. */
+  DEVICE,
+  /** Host memory. */
+  HOST,
+  /** The lowest. */
+  DISK
+}

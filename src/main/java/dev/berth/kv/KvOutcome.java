@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.kv;
+
+/** What came of one call on a KV cache that isn't misuse. Shortage changed nothing. */
+public sealed interface KvOutcome {
+  /**
+   * Done.
+   *
+   * @param handle of the sequence or pin; 0: nothing was there to pin
+   * @param matched tokens found, for an open or a lookup
+   * @param partial of these, tokens of a block of which a part is reused
+   */
+  record Done(long handle, int matched, int partial) implements KvOutcome {}
+
+  /** Too few pages: so many are missing in that group. */
+  record PagesShort(int group, int pages) implements KvOutcome {}
+
+  /** More of that group's pages are in use than a resume may find. */
+  record Pressure(int group) implements KvOutcome {}
+
+  /** As many sequences or pins as the cache was made for. */
+  record Full() implements KvOutcome {}
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+package dev.berth.kv;
+
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
+
+/** What came of one operation on a KV cache. Anything but OK changed nothing. */
+public enum KvStatus {
+  /** Done. */
+  OK(0),
+  /** An argument outside its range, for this sequence in its present state. */
+  ARGUMENT(1),
+  /** Too few pages, sequences or pins: try again when some came back. */
+  EXHAUSTED(2),
+  /** The table row belongs to another sequence. */
+  ALREADY(3),
+  /** A number that never was a handle. */
+  NOT_FOUND(4),
+  /** The handle's sequence was closed, or its pin let go. */
+  STALE(5),
+  /** An output is too small, or no more retention ranges fit. */
+  CAPACITY(7),
+  /** Not in the sequence's present state. */
+  STATE(8);
+
+  private static final KvStatus[] BY_CODE = new KvStatus[10];
+
+  static {
+    for (KvStatus status : values()) {
+      BY_CODE[status.code] = status;
+    }
+  }
+
+  private final int code;
+
+  KvStatus(int code) {
+    this.code = code;
+  }
+
+  /** The status of a {@code berth_status_code}. */
+  static KvStatus of(int code) {
+    KvStatus status = code >= 0 && code < BY_CODE.length ? BY_CODE[code] : null;
+    if (status == null) {
+      throw new BerthException(Code.INTERNAL, "status " + code + " from a KV cache");
+    }
+    return status;
+  }
+}
