@@ -245,7 +245,9 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
     }
     if (batch_) {
       const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if ((exclusive & (row.in_flight != 0)) | (seats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      if ((exclusive & (row.in_flight != 0)) | (seats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) |
+          (total > plain.max_tokens))
+        break;
       tokens = total;
       *generations++ = static_cast<int32_t>(index);
     }

@@ -76,8 +76,8 @@ bool RankCore::valid(const berth_core_config &c) {
          flag(c.exclusive_flight) && flag(c.mark_retiring) && c.retiring >= BERTH_RETIRING_CHARGED &&
          c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE &&
          c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
-         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 && c.pages >= -1 &&
-         (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
+         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
+         c.pages >= -1 && (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
          (c.capacity == BERTH_POLICY_GUARANTEED_NO_EVICT || c.capacity == BERTH_POLICY_STATIC_BATCH);
 }
 
@@ -345,11 +345,10 @@ void RankCore::start_receives() {
     defer(index, BERTH_WAIT_TRANSFER);
     receives_[iteration_.receives++] = index;
   }
-  claim_count_ = static_cast<int32_t>(std::remove_if(claims_.begin(), claims_.begin() + claim_count_,
-                                                     [this](const Claim &claim) {
-                                                       return rows_[claim.row].state == BERTH_STATE_GENERATION_TRANSFER;
-                                                     }) -
-                                      claims_.begin());
+  claim_count_ = static_cast<int32_t>(
+      std::remove_if(claims_.begin(), claims_.begin() + claim_count_,
+                     [this](const Claim &claim) { return rows_[claim.row].state == BERTH_STATE_GENERATION_TRANSFER; }) -
+      claims_.begin());
 }
 
 // Keeps in the row how often it lacked something that others hold.

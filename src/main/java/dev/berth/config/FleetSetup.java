@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.config.Finding.Severity;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.WorkerRole;
