@@ -35,9 +35,8 @@ class BatchPass {
     if (taken > 0) place(taken);
   }
 
-  BatchPass(Table &table, const berth_rules &rules, SeatGate *gate = nullptr)
+  BatchPass(Table &table, const berth_rules &rules)
       : t_(table),
-        gate_(gate),
         rules_(rules),
         own_(rules.set == BERTH_SET_BERTH),
         chunked_(rules.chunking != BERTH_CHUNK_NONE),
@@ -68,8 +67,6 @@ class BatchPass {
   void pick(int32_t index, int64_t tokens, int32_t drafts);
   int64_t whole_cost(int32_t index, const berth_row &row) const;
   void too_long(int32_t index, berth_row_field field);
-  // Has it a seat and a lease, or gets them now? If not, it waits.
-  bool seated(int32_t index, berth_row &row);
   void stop(berth_row &row, int32_t reason);
 
   Status chunk_contexts();
@@ -79,7 +76,6 @@ class BatchPass {
   void trim_drafts(int64_t capacity);
 
   Table &t_;
-  SeatGate *const gate_;
   const berth_rules &rules_;
   const bool own_;
   const bool chunked_;

@@ -16,11 +16,10 @@ constexpr int32_t kFits = -1;
 class CapacityPass {
  public:
   // batch: takes what fits at once, so that every row is read once; null: the capacity stage alone.
-  CapacityPass(Table &table, const berth_rules &rules, BatchPass *batch, SeatGate *gate)
+  CapacityPass(Table &table, const berth_rules &rules, BatchPass *batch)
       : t_(table),
         rules_(rules),
         batch_(batch),
-        gate_(gate),
         plan_(table.schedule),
         own_(rules.set == BERTH_SET_BERTH),
         pools_(static_cast<int32_t>(table.pools.size())),
@@ -63,28 +62,19 @@ class CapacityPass {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
   bool full() const { return admitted_ >= rules_.max_requests; }
-  // False: state 8 that gets no lease.
-  bool take(int32_t index, berth_row &row) {
+  void take(int32_t index, berth_row &row) {
+    ++admitted_;
     if (row.state == BERTH_STATE_GENERATION_INIT) {
-      if (gate_ && row.lease < 0) {
-        if (const int32_t reason = gate_->take(index); reason != BERTH_WAIT_NONE) {
-          t_.wait(row, reason);
-          return false;
-        }
-      }
-      ++admitted_;
       Table::runs(row);
       t_.receiving[plan_.receiving++] = index;
-      return true;
+      return;
     }
-    ++admitted_;
     t_.fitting[fitting_++] = index;
     if (batch_) {
       batch_->offer(index, row);
     } else {
       Table::runs(row);
     }
-    return true;
   }
   // D9: who leaves the rank only after this iteration keeps its adapter's pages.
   void claim_retiree(const berth_row &row) {
@@ -173,7 +163,6 @@ class CapacityPass {
   Table &t_;
   const berth_rules &rules_;
   BatchPass *const batch_;
-  SeatGate *const gate_;
   berth_schedule &plan_;
   const bool own_;
   const int32_t pools_;
@@ -215,8 +204,6 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int32_t room = std::min(rules_.max_requests - admitted_, batch_ ? plain.places : end);
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
   const bool two = rules_.lookahead == 2;
-  const bool exclusive = rules_.exclusive_flight == 1;
-  const bool seats = gate_ != nullptr;
 
   const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
   const int32_t *active = t_.active.data();
@@ -245,9 +232,7 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
     }
     if (batch_) {
       const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if ((exclusive & (row.in_flight != 0)) | (seats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) |
-          (total > plain.max_tokens))
-        break;
+      if ((row.in_flight != 0) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
       tokens = total;
       *generations++ = static_cast<int32_t>(index);
     }
@@ -304,8 +289,8 @@ Status CapacityPass::to_completion(bool static_batch) {
     const bool inside = in_range(row);
     const bool runs = is_generation(row.state) || (own_ && is_context(row.state) && !is_first_chunk(row));  // D10
     if (inside && runs && !full()) {
-      reserve(index, row);  // before a lease is taken, which changes what the row needs
       take(index, row);
+      reserve(index, row);
       if (delays) taken_context(index, row);
       continue;
     }
@@ -381,12 +366,12 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
       t_.wait(row, BERTH_WAIT_ADAPTER);
       continue;
     }
-    int64_t pages[kMaxPools] = {};  // now: a lease that is taken changes what the row needs
-    for (int32_t p = 0; p < pools_ && !encoder; ++p) pages[p] = to_the_end(row, t_.demands(index)[p]);
-    if (!take(index, row)) continue;
+    take(index, row);
     claim(row);
     taken_context(index, row);
-    for (int32_t p = 0; p < pools_; ++p) free_[p] -= pages[p];
+    if (encoder) continue;
+    const berth_demand *demand = t_.demands(index);
+    for (int32_t p = 0; p < pools_; ++p) free_[p] -= to_the_end(row, demand[p]);
   }
   return Status::kOk;
 }
@@ -517,13 +502,13 @@ Status CapacityPass::max_utilization() {
     if (reason == BERTH_WAIT_NONE && !adapter_fits(row)) reason = BERTH_WAIT_ADAPTER;
 
     if (reason == BERTH_WAIT_NONE) {
-      ++i;
-      int64_t pages[kMaxPools] = {};
-      for (int32_t p = 0; p < pools_ && row.state != BERTH_STATE_ENCODER_INIT; ++p) pages[p] = step(row, demand[p]);
-      if (!take(index, row)) continue;
-      for (int32_t p = 0; p < pools_; ++p) used[p] += pages[p];
+      if (row.state != BERTH_STATE_ENCODER_INIT) {
+        for (int32_t p = 0; p < pools_; ++p) used[p] += step(row, demand[p]);
+      }
       claim(row);
+      take(index, row);
       taken_context(index, row);
+      ++i;
       continue;
     }
     if (own_) {
@@ -578,10 +563,10 @@ Status CapacityPass::max_utilization() {
 
 }  // namespace
 
-Status run_capacity(Table &table, const berth_rules &rules, SeatGate *gate) {
-  if (!(rules.stages & BERTH_STAGE_BATCH)) return CapacityPass(table, rules, nullptr, gate).run();
-  BatchPass batch(table, rules, gate);
-  return CapacityPass(table, rules, &batch, gate).run();
+Status run_capacity(Table &table, const berth_rules &rules) {
+  if (!(rules.stages & BERTH_STAGE_BATCH)) return CapacityPass(table, rules, nullptr).run();
+  BatchPass batch(table, rules);
+  return CapacityPass(table, rules, &batch).run();
 }
 
 }  // namespace berth

@@ -29,7 +29,7 @@ void BatchPass::pick(int32_t index, int64_t tokens, int32_t drafts) {
 }
 
 void BatchPass::offer(int32_t index, berth_row &row) {
-  if (rules_.exclusive_flight == 1 && row.in_flight > 0) return t_.wait(row, BERTH_WAIT_IN_FLIGHT);
+  if (row.in_flight > 0) return t_.wait(row, BERTH_WAIT_IN_FLIGHT);
   if (row.state < rules_.range_begin || row.state >= rules_.batch_range_end || awaits_encoder(row)) {
     return t_.wait(row, Table::outside_reason(row));
   }
@@ -48,12 +48,10 @@ void BatchPass::offer(int32_t index, berth_row &row) {
     const int64_t n = whole_cost(index, row);
     if (n > max_context_) return too_long(index, BERTH_FIELD_PROMPT_TOKENS);
     if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
-    if (!seated(index, row)) return;
     pick(index, remaining(index), row.draft_tokens);
     tokens_ += n;
   } else if (context(row.state)) {
     // Contexts that are to be chunked never end the loop.
-    if (!seated(index, row)) return;
     const int64_t rest = remaining(index);
     int64_t n = cost(rest, reuse(index), rest) + row.draft_tokens;
     if (n > max_context_) {
@@ -70,7 +68,6 @@ void BatchPass::offer(int32_t index, berth_row &row) {
     if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
     if (beam_ == 0) beam_ = row.beam_width;
     if (row.beam_width != beam_) return t_.wait(row, BERTH_WAIT_BATCH);
-    if (!seated(index, row)) return;
     Table::runs(row);
     adapters_ |= row.adapter >= 0;
     t_.generations[generations_++] = index;
@@ -93,13 +90,6 @@ bool BatchPass::hopeless(int32_t index, const berth_row &row) const {
   }
   if (is_context(row.state)) return !chunked_ && whole_cost(index, row) > std::min(max_tokens_, max_context_);
   return is_generation(row.state) && row.beam_width + row.draft_tokens > max_tokens_;
-}
-
-bool BatchPass::seated(int32_t index, berth_row &row) {
-  if (!gate_ || (row.seat >= 0 && row.lease >= 0)) return true;
-  const int32_t reason = gate_->take(index);
-  if (reason != BERTH_WAIT_NONE) t_.wait(row, reason);
-  return reason == BERTH_WAIT_NONE;
 }
 
 // Parity gives up the iteration.
@@ -147,7 +137,6 @@ Status BatchPass::chunk_contexts() {
       tokens_ += chunk_cost(k, t_.chunk[k]);
       pick(index, t_.chunk[k], t_.drafts[k]);
     } else {
-      if (gate_) gate_->give_back(index);
       t_.wait(row, BERTH_WAIT_TOKENS);
     }
   }

@@ -280,7 +280,6 @@ int32_t Table::rule_defect(const berth_rules &r) const {
       !one_loop || bit(r.tier_below),
       !one_loop || bit(r.recompute_pause),
       !one_loop || bit(r.reuse_late),
-      !batches || bit(r.exclusive_flight),
   };
   for (size_t i = 0; i < std::size(good); ++i) {
     if (!good[i]) return static_cast<int32_t>(i) + 1;
@@ -288,7 +287,7 @@ int32_t Table::rule_defect(const berth_rules &r) const {
   return 0;
 }
 
-Status Table::run(const berth_rules &rules, SeatGate *gate) {
+Status Table::run(const berth_rules &rules) {
   if (rules.struct_size != sizeof(berth_rules) || rule_defect(rules) != 0) return Status::kArgument;
   berth_schedule &s = schedule;
   if (s.active < 0 || static_cast<size_t>(s.active) > rows.size()) return Status::kArgument;
@@ -308,7 +307,7 @@ Status Table::run(const berth_rules &rules, SeatGate *gate) {
     status = run_one_loop(*this, rules);
   } else {
     if (rules.stages & BERTH_STAGE_CAPACITY) {
-      status = run_capacity(*this, rules, gate);  // the batch stage too, if it is wanted: in the same pass
+      status = run_capacity(*this, rules);  // the batch stage too, if it is wanted: in the same pass
     } else if (rules.stages & BERTH_STAGE_BATCH) {
       status = run_microbatch(*this, rules, {fitting.data(), static_cast<size_t>(s.fitting)});
     }

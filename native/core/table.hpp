@@ -62,17 +62,6 @@ class KeySet {
   uint64_t epoch_ = 1;
 };
 
-// Who hands out seats and leases while a plan is made. Asked for a row that lacks one of them, when nothing else is in
-// its way.
-class SeatGate {
- public:
-  virtual ~SeatGate() = default;
-  // Takes what the row lacks; the reason if it can't be had: berth_wait_reason, NONE for success.
-  virtual int32_t take(int32_t row) = 0;
-  // Gives it back: the row doesn't run after all.
-  virtual void give_back(int32_t row) = 0;
-};
-
 class Table {
  public:
   static bool valid(const berth_table_config &config, const berth_pool *pools);
@@ -87,7 +76,7 @@ class Table {
 
   // The first field of the rules that isn't possible here, as a 1-based position behind struct_size; 0: none.
   int32_t rule_defect(const berth_rules &rules) const;
-  Status run(const berth_rules &rules, SeatGate *gate = nullptr);
+  Status run(const berth_rules &rules);
 
   // ---- what the passes use ----
 

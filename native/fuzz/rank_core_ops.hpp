@@ -106,8 +106,6 @@ inline berth_core_config small_core() {
   c.retiring = BERTH_RETIRING_EXCLUDED;
   c.padding = BERTH_PAD_BOTH;
   c.tokens_per_block = 4;
-  c.policy_set = BERTH_SET_BERTH;
-  c.capacity = BERTH_POLICY_GUARANTEED_NO_EVICT;
   c.pages = -1;
   return c;
 }
@@ -150,8 +148,6 @@ class Ops {
     c.chunking = in.one_in(2) ? BERTH_CHUNK_FCFS : BERTH_CHUNK_NONE;
     c.tokens_per_block = in.between(1, 8);
     c.pages = in.one_in(2) ? -1 : in.between(8, 60);
-    c.policy_set = in.one_in(4) ? BERTH_SET_TRTLLM : BERTH_SET_BERTH;
-    c.capacity = in.one_in(4) ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     return c;
   }
 

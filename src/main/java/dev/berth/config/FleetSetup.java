@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.capacity.CapacityRule;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
@@ -197,12 +196,7 @@ public record FleetSetup(
             base.gate(),
             base.retiringTokens(),
             base.cap(),
-            base.queue(),
-            base.policies(),
-            // The engine promises pages to the end: who would pause instead is run without.
-            config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
-                ? CapacityRule.STATIC_BATCH
-                : CapacityRule.GUARANTEED_NO_EVICT);
+            base.queue());
     StartupValidator.check(plan, engine.pools()).orThrow();
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();

@@ -3,10 +3,8 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
-import dev.berth.capacity.CapacityRule;
 import dev.berth.internal.NativeCore;
 import dev.berth.plan.KeyedBy;
-import dev.berth.plan.PolicySet;
 import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
 import dev.berth.request.WaitingQueue;
@@ -29,9 +27,6 @@ import java.util.List;
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
  * @param queue order of the waiting queue
- * @param policies which versioned set of scheduling rules (docs/policies.md)
- * @param capacity how pages are promised; the engine counts them to a request's end, so what would
- *     have to pause or to count nothing is refused
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -44,9 +39,7 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue,
-    PolicySet policies,
-    CapacityRule capacity) {
+    WaitingQueue.Policy queue) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -90,68 +83,12 @@ public record EngineConfig(
           "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
               .formatted(held, MOST_ROWS));
     }
-    if (capacity != CapacityRule.GUARANTEED_NO_EVICT && capacity != CapacityRule.STATIC_BATCH) {
-      throw new IllegalArgumentException(
-          "capacity policy "
-              + capacity
-              + ": the engine promises pages up to the last token; allowed: "
-              + CapacityRule.GUARANTEED_NO_EVICT
-              + ", "
-              + CapacityRule.STATIC_BATCH);
-    }
   }
 
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
   private static long rows(SeatPlan plan, RankCap cap) {
     long admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
     return admitted + plan.indexCapacity() + plan.batchPositions().count();
-  }
-
-  /** With the default policies. */
-  public EngineConfig(
-      SeatPlan plan,
-      WorkerRole role,
-      int rangeEnd,
-      RetiringMark mark,
-      Transfer transfer,
-      Chunking chunkedContext,
-      long pages,
-      FillGate gate,
-      RetiringTokens retiringTokens,
-      RankCap cap,
-      WaitingQueue.Policy queue) {
-    this(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        pages,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        PolicySet.DEFAULT,
-        CapacityRule.GUARANTEED_NO_EVICT);
-  }
-
-  /** The same engine with other policies. */
-  public EngineConfig withPolicies(PolicySet set, CapacityRule rule) {
-    return new EngineConfig(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        pages,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        set,
-        rule);
   }
 
   /**
@@ -267,8 +204,6 @@ public record EngineConfig(
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
         plan.shape().maxSeqLen(),
-        pages,
-        policies == PolicySet.BERTH_1 ? 1 : 0,
-        capacity.ordinal());
+        pages);
   }
 }

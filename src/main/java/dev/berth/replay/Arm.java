@@ -50,9 +50,7 @@ public record Arm(
         engine.gate(),
         engine.retiringRule(),
         engine.cap(),
-        engine.queue(),
-        engine.policies(),
-        engine.capacity());
+        engine.queue());
   }
 
   /** The effective plan in one line. */
