@@ -13,6 +13,10 @@ namespace {
 
 constexpr int32_t kFits = -1;
 
+// Many ranks of a process take turns, so a rank finds its rows outside of the near caches: each step asks for the row that
+// it will need this many steps later.
+constexpr int32_t kAhead = 12;
+
 class CapacityPass {
  public:
   // batch: takes what fits at once, so that every row is read once; null: the capacity stage alone.
@@ -48,8 +52,13 @@ class CapacityPass {
   }
   // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
   // have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
-  template <bool kStep>
+  template <bool kStep, bool kSeats>
   int32_t plain_generations(int32_t i, int32_t end, int64_t *used);
+  template <bool kStep>
+  int32_t plain_generations(int32_t i, int32_t end, int64_t *used) {
+    if (pools_ != 1 || full()) return i;
+    return gate_ ? plain_generations<kStep, true>(i, end, used) : plain_generations<kStep, false>(i, end, used);
+  }
   Status max_requests();
   Status to_completion(bool static_batch);
   Status pending(const int32_t *list, int32_t n, bool delays);
@@ -204,9 +213,8 @@ Status CapacityPass::rest(int32_t from, int32_t reason) {
 
 // One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass is
 // left to the caller, which decides by the rules themselves.
-template <bool kStep>
+template <bool kStep, bool kSeats>
 int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
-  if (pools_ != 1 || full()) return i;
   const BatchPass::Plain plain = batch_ ? batch_->plain() : BatchPass::Plain{};
   const int32_t from = std::max<int32_t>(BERTH_STATE_GENERATION_TRANSFER_COMPLETE, rules_.range_begin);
   const int32_t to = std::min<int32_t>(BERTH_STATE_RETIRING + 1, rules_.range_end);
@@ -218,7 +226,6 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
   const bool two = rules_.lookahead == 2;
   const bool exclusive = rules_.exclusive_flight == 1;
-  const bool seats = gate_ != nullptr;
 
   const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
   const int32_t *active = t_.active.data();
@@ -232,6 +239,9 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int64_t free = free_[0];
   for (; i < last; ++i) {
     const uint32_t index = static_cast<uint32_t>(active[i]);
+    if constexpr (kSeats) {
+      if (i + kAhead < last) __builtin_prefetch(row_of + active[i + kAhead]);
+    }
     if (index >= rows) break;
     berth_row &row = row_of[index];
     if (!(row.flags & BERTH_ROW_CHECKED) | (static_cast<uint32_t>(row.state - first) >= states) | (row.adapter >= 0)) {
@@ -247,7 +257,7 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
     }
     if (batch_) {
       const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if ((exclusive & (row.in_flight != 0)) | (seats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      if ((exclusive & (row.in_flight != 0)) | (kSeats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
       tokens = total;
       *generations++ = static_cast<int32_t>(index);
     }

@@ -87,7 +87,7 @@ RankCore::RankCore(const berth_core_config &config)
       batch_capacity_(config.max_batch_size + 1),
       ring_size_(config.pending_batches + 2),
       token_limit_(config.max_num_tokens > 0 ? config.max_num_tokens : std::numeric_limits<int32_t>::max()),
-      table_(table_config(config), &kCountedPages),
+      table_(table_config(config), &kCountedPages, 0),
       rules_(rules_of(config)),
       seats_(config.seats, 1, false),
       leases_(config.leases, config.reserved_leases, false),

@@ -46,7 +46,7 @@ bool Table::valid(const berth_table_config &c, const berth_pool *pools) {
   return c.pools == 0 || pools[0].cross == 0;
 }
 
-Table::Table(const berth_table_config &c, const berth_pool *pool_list)
+Table::Table(const berth_table_config &c, const berth_pool *pool_list, int32_t prefix_keys)
     : rows(static_cast<size_t>(c.rows)),
       side(static_cast<size_t>(c.rows)),
       demand(static_cast<size_t>(c.rows) * c.pools),
@@ -63,8 +63,8 @@ Table::Table(const berth_table_config &c, const berth_pool *pool_list)
       encoders(static_cast<size_t>(c.rows)),
       generations(static_cast<size_t>(c.rows)),
       contexts(static_cast<size_t>(c.rows)),
-      self_keys(c.rows),
-      cross_keys(c.rows),
+      self_keys(prefix_keys),
+      cross_keys(c.pools > 0 && pool_list[c.pools - 1].cross ? prefix_keys : 0),
       adapter_epoch(static_cast<size_t>(c.adapters)),
       row_epoch(static_cast<size_t>(c.rows)),
       list_a(static_cast<size_t>(c.rows)),

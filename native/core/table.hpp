@@ -77,7 +77,8 @@ class Table {
  public:
   static bool valid(const berth_table_config &config, const berth_pool *pools);
   // The configuration was checked by valid(). May throw std::bad_alloc.
-  Table(const berth_table_config &config, const berth_pool *pools);
+  // prefix_keys: how many requests may share prefixes; 0 where the rules never let them.
+  Table(const berth_table_config &config, const berth_pool *pools, int32_t prefix_keys);
   void map(berth_table_memory &out);
 
   // The first field of a row that isn't fit to be scheduled; BERTH_FIELD_NONE: it is fit.

@@ -32,7 +32,7 @@ class EnginePoliciesTest {
   @EnumSource
   void bothSetsMakeAnEngine(PolicySet set) {
     EngineConfig config = config().withPolicies(set, CapacityRule.STATIC_BATCH);
-    try (RankEngine engine = new RankEngine(config, 0, 0, new Admission(config, 1))) {
+    try (RankEngine engine = new RankEngine(config, 0, 0, new Admission(config, 0))) {
       assertThat(engine.batch()).isZero();
     }
   }
