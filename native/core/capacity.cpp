@@ -224,8 +224,8 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const uint32_t states = static_cast<uint32_t>(behind - first);
   const int32_t room = std::min(rules_.max_requests - admitted_, batch_ ? plain.places : end);
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
-  const bool two = rules_.lookahead == 2;
-  const bool exclusive = rules_.exclusive_flight == 1;
+  const int32_t in_flight = rules_.exclusive_flight == 1 ? -1 : 0;  // the bits of in_flight that count
+  const int32_t berth_demand::*const step = rules_.lookahead == 2 ? &berth_demand::two_step : &berth_demand::one_step;
 
   const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
   const int32_t *active = t_.active.data();
@@ -250,14 +250,14 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
     const berth_demand &demand = demand_of[index];
     int64_t after = pages;
     if constexpr (kStep) {
-      after += (two ? demand.two_step : demand.one_step) - static_cast<int64_t>(demand.credit);
+      after += demand.*step - static_cast<int64_t>(demand.credit);
       if (after > free) break;
     } else {
       after -= demand.remaining - static_cast<int64_t>(demand.credit);
     }
     if (batch_) {
       const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if ((exclusive & (row.in_flight != 0)) | (kSeats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      if (((row.in_flight & in_flight) != 0) | (kSeats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
       tokens = total;
       *generations++ = static_cast<int32_t>(index);
     }
