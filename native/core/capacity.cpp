@@ -61,6 +61,7 @@ class CapacityPass {
   }
   Status max_requests();
   Status to_completion(bool static_batch);
+  void take_running(const int32_t *list, bool delays);
   Status pending(const int32_t *list, int32_t n, bool delays);
   Status max_utilization();
 
@@ -71,8 +72,8 @@ class CapacityPass {
   bool started(const berth_row &row) const {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
-  bool full() const { return admitted_ >= rules_.max_requests; }
-  // False: state 8 that gets no lease.
+  bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
+  // False: no seat or lease for it.
   bool take(int32_t index, berth_row &row) {
     if (row.state == BERTH_STATE_GENERATION_INIT) {
       if (gate_ && row.lease < 0) {
@@ -86,13 +87,14 @@ class CapacityPass {
       t_.receiving[plan_.receiving++] = index;
       return true;
     }
-    ++admitted_;
-    t_.fitting[fitting_++] = index;
     if (batch_) {
-      batch_->offer(index, row);
+      // Who lacks a seat but holds KV counts among those that do.
+      if (!batch_->offer(index, row) && row.lease < 0) return false;
     } else {
       Table::runs(row);
     }
+    ++admitted_;
+    t_.fitting[fitting_++] = index;
     return true;
   }
   // D9: who leaves the rank only after this iteration keeps its adapter's pages.
@@ -193,6 +195,7 @@ class CapacityPass {
   const bool may_delay_;
   bool cross_keys_ = false;
   int32_t fitting_ = 0;
+  int32_t runs_ = 0;  // contexts that started and have yet to be taken
   int32_t admitted_ = 0;
   int64_t adapters_claimed_ = 0;
   int64_t free_[kMaxPools] = {};
@@ -222,7 +225,7 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int32_t behind = batch_ ? std::min(to, plain.range_end) : to;
   if (behind <= first) return i;
   const uint32_t states = static_cast<uint32_t>(behind - first);
-  const int32_t room = std::min(rules_.max_requests - admitted_, batch_ ? plain.places : end);
+  const int32_t room = std::min(rules_.max_requests - admitted_ - runs_, batch_ ? plain.places : end);
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
   const int32_t in_flight = rules_.exclusive_flight == 1 ? -1 : 0;  // the bits of in_flight that count
   const int32_t berth_demand::*const step = rules_.lookahead == 2 ? &berth_demand::two_step : &berth_demand::one_step;
@@ -302,6 +305,7 @@ Status CapacityPass::to_completion(bool static_batch) {
   if (delays) begin_delays(cross_);
   for (int32_t p = 0; p < pools_; ++p) free_[p] = t_.pools[p].free;
   int32_t *receiving = t_.list_a.data(), *others = t_.list_b.data();
+  int32_t *running = t_.list_d.data();
   int32_t receivings = 0, other = 0;
 
   const int32_t n = plan_.active;
@@ -312,11 +316,14 @@ Status CapacityPass::to_completion(bool static_batch) {
     if (!t_.sound(index)) return t_.unsound(index);
     berth_row &row = t_.rows[index];
     const bool inside = in_range(row);
-    const bool runs = is_generation(row.state) || (own_ && is_context(row.state) && !is_first_chunk(row));  // D10
-    if (inside && runs && !full()) {
+    if (inside && is_generation(row.state) && !full()) {
       reserve(index, row);  // before a lease is taken, which changes what the row needs
       take(index, row);
-      if (delays) taken_context(index, row);
+      continue;
+    }
+    if (inside && own_ && is_context(row.state) && !is_first_chunk(row) && !full()) {  // D10: it runs, behind generations
+      reserve(index, row);
+      running[runs_++] = index;
       continue;
     }
     if (delays && seeds(row)) register_keys(index);
@@ -328,6 +335,7 @@ Status CapacityPass::to_completion(bool static_batch) {
       }
       t_.wait(row, Table::outside_reason(row));
     } else if (full()) {
+      take_running(running, delays);
       // What was classified so far can't be admitted either.
       for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
       for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
@@ -339,6 +347,7 @@ Status CapacityPass::to_completion(bool static_batch) {
     }
   }
 
+  take_running(running, delays);
   if (static_batch && (own_ ? admitted_ : fitting_) > 0) {  // D8
     for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
     for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
@@ -346,6 +355,15 @@ Status CapacityPass::to_completion(bool static_batch) {
   }
   const Status status = pending(receiving, receivings, delays);
   return status == Status::kOk ? pending(others, other, delays) : status;
+}
+
+void CapacityPass::take_running(const int32_t *list, bool delays) {
+  const int32_t n = runs_;
+  runs_ = 0;
+  for (int32_t k = 0; k < n; ++k) {
+    take(list[k], t_.rows[list[k]]);
+    if (delays) taken_context(list[k], t_.rows[list[k]]);
+  }
 }
 
 // One of the two lists of the second pass.
@@ -383,7 +401,10 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
       for (int32_t p = 0; p < pools_; ++p) {
         const int64_t pages = to_the_end(row, demand[p]);
         if (pages > free_[p] && !(own_ && pages <= 0)) {  // D4
-          return leave(BERTH_WAIT_PAGES | p << 8);
+          // With pages it would still not run if the batch is full: that is what it waits for first.
+          const bool joins = batch_ && is_context(row.state);
+          const int32_t closed = joins ? batch_->keeps_out(index, row) : static_cast<int32_t>(BERTH_WAIT_NONE);
+          return leave(closed != BERTH_WAIT_NONE ? closed : BERTH_WAIT_PAGES | p << 8);
         }
       }
     }

@@ -28,7 +28,7 @@ void BatchPass::pick(int32_t index, int64_t tokens, int32_t drafts) {
   t_.contexts[contexts_++] = berth_pick{index, static_cast<int32_t>(tokens), drafts, row.context_cursor};
 }
 
-void BatchPass::offer(int32_t index, berth_row &row) {
+void BatchPass::consider(int32_t index, berth_row &row) {
   if (rules_.exclusive_flight == 1 && row.in_flight > 0) return t_.wait(row, BERTH_WAIT_IN_FLIGHT);
   if (row.state < rules_.range_begin || row.state >= rules_.batch_range_end || awaits_encoder(row)) {
     return t_.wait(row, Table::outside_reason(row));
@@ -53,9 +53,12 @@ void BatchPass::offer(int32_t index, berth_row &row) {
     tokens_ += n;
   } else if (context(row.state)) {
     // Contexts that are to be chunked never end the loop.
+    if (own_ && closed_by() != BERTH_WAIT_NONE) return t_.wait(row, closed_by());  // D12
     if (!seated(index, row)) return;
     const int64_t rest = remaining(index);
-    int64_t n = cost(rest, reuse(index), rest) + row.draft_tokens;
+    const int64_t whole = cost(rest, reuse(index), rest);
+    chunk_cost_ += std::min(whole, max_context_);
+    int64_t n = whole + row.draft_tokens;
     if (n > max_context_) {
       n = max_context_;
       all_fit_ = false;
@@ -98,8 +101,9 @@ bool BatchPass::hopeless(int32_t index, const berth_row &row) const {
 bool BatchPass::seated(int32_t index, berth_row &row) {
   if (!gate_ || (row.seat >= 0 && row.lease >= 0)) return true;
   const int32_t reason = gate_->take(index);
-  if (reason != BERTH_WAIT_NONE) t_.wait(row, reason);
-  return reason == BERTH_WAIT_NONE;
+  refused_ = reason != BERTH_WAIT_NONE;
+  if (refused_) t_.wait(row, reason);
+  return !refused_;
 }
 
 // Parity gives up the iteration.

@@ -312,6 +312,13 @@ Status RankCore::build_batch() {
   slot_size_[building_] = 0;
   table_.schedule.active = active_count_ - (dummy_active_ ? 1 : 0);  // the dummy is the last one
   table_.pools[0].free = config_.pages >= 0 ? config_.pages - pages_used_ : kManyPages;
+  if (config_.transceiver && config_.range_end > BERTH_STATE_RETIRING) {
+    // Retirees that take part hold KV no longer than this iteration: they keep nobody out.
+    rules_.max_requests = config_.max_resident;
+    for (int32_t i = 0; i < table_.schedule.active; ++i) {
+      if (rows_[active_[i]].state == BERTH_STATE_RETIRING) ++rules_.max_requests;
+    }
+  }
   const Status status = table_.run(rules_, this);
   if (status != Status::kOk) return status;
 

@@ -70,6 +70,7 @@ Table::Table(const berth_table_config &c, const berth_pool *pool_list, int32_t p
       list_a(static_cast<size_t>(c.rows)),
       list_b(static_cast<size_t>(c.rows)),
       list_c(static_cast<size_t>(c.rows)),
+      list_d(static_cast<size_t>(c.rows)),
       chunk(static_cast<size_t>(c.rows)),
       drafts(static_cast<size_t>(c.rows)),
       sort_keys(static_cast<size_t>(c.rows)),

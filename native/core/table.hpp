@@ -144,7 +144,7 @@ class Table {
   uint64_t epoch = 0;                   // of the pass; stamps below that differ are void
   std::vector<uint64_t> adapter_epoch;  // [adapters]
   std::vector<uint64_t> row_epoch;      // [rows]
-  std::vector<int32_t> list_a, list_b, list_c;  // [rows]
+  std::vector<int32_t> list_a, list_b, list_c, list_d;  // [rows]
   std::vector<int32_t> chunk;           // [rows], by place in a list
   std::vector<int32_t> drafts;          // [rows], by place in a list
   std::vector<uint64_t> sort_keys;      // [rows]

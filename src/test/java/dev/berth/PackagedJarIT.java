@@ -134,5 +134,12 @@ class PackagedJarIT {
             List.of("--illegal-native-access=deny", "-jar", CLI_JAR.toString(), "--help"));
     assertThat(result.exit()).as(result.out()).isZero();
     assertThat(result.out()).startsWith("Usage: berth");
+    assertThat(TestFiles.java(Map.of(), List.of("-jar", CLI_JAR.toString(), "--version")).out())
+        .matches("berth \\d+\\.\\d+\\.\\d+(-SNAPSHOT)?\\n");
+    Result unknownName =
+        TestFiles.java(
+            Map.of("LC_ALL", "C"), List.of("-jar", CLI_JAR.toString(), "replay", "\u00fc.yaml"));
+    assertThat(unknownName.exit()).as(unknownName.out()).isEqualTo(2);
+    assertThat(unknownName.out()).doesNotContain("internal error").doesNotContain("\tat ");
   }
 }

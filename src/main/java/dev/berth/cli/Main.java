@@ -3,6 +3,7 @@ package dev.berth.cli;
 
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.IVersionProvider;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ScopeType;
 
@@ -10,6 +11,7 @@ import picocli.CommandLine.ScopeType;
 @Command(
     name = "berth",
     mixinStandardHelpOptions = true,
+    versionProvider = Main.Version.class,
     subcommands = {PlanCommand.class, ReplayCommand.class},
     description =
         "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load.")
@@ -31,8 +33,18 @@ public final class Main implements Runnable {
     var handler = new ErrorHandler(main);
     return new CommandLine(main)
         .setCaseInsensitiveEnumValuesAllowed(true)
+        .setExecutionStrategy(handler)
         .setExecutionExceptionHandler(handler)
         .setParameterExceptionHandler(handler);
+  }
+
+  /** The version in the jar's manifest. */
+  static final class Version implements IVersionProvider {
+    @Override
+    public String[] getVersion() {
+      String version = Main.class.getPackage().getImplementationVersion();
+      return new String[] {"berth " + (version == null ? "(not packaged)" : version)};
+    }
   }
 
   boolean verbose() {

@@ -38,6 +38,7 @@ import picocli.CommandLine.TypeConversionException;
 @Command(
     name = "plan",
     mixinStandardHelpOptions = true,
+    versionProvider = Main.Version.class,
     sortOptions = false,
     description = {
       "Say what a serving configuration will seat, lease and admit, what is inert in it, and what"

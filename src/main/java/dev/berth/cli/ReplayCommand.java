@@ -49,6 +49,7 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "replay",
     mixinStandardHelpOptions = true,
+    versionProvider = Main.Version.class,
     sortOptions = false,
     customSynopsis = {
       "berth replay [--arm=name]... [--json] SCENARIO",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.BerthException;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
@@ -117,10 +118,14 @@ public final class ScenarioReader {
 
   private static CostModel cost(ConfigNode node) {
     double alpha = node.requireDouble("alpha_us_per_token", 0, 1e9);
-    return new CostModel(
-        alpha,
-        node.optDouble("beta_us_per_token", alpha * CostModel.FITTED_BETA_OVER_ALPHA, 0, 1e9),
-        node.optDouble("fixed_us", 0, 0, 1e9));
+    double beta =
+        node.optDouble("beta_us_per_token", alpha * CostModel.FITTED_BETA_OVER_ALPHA, 0, 1e9);
+    double fixed = node.optDouble("fixed_us", 0, 0, 1e9);
+    try {
+      return new CostModel(alpha, beta, fixed);
+    } catch (IllegalArgumentException e) {
+      throw node.error(String.valueOf(e.getMessage()));
+    }
   }
 
   // ------------------------------------------------------------------------------ arms
@@ -191,6 +196,10 @@ public final class ScenarioReader {
   private static EngineConfig engine(ConfigNode arm, Layers layers, Load load) {
     WorkerRole role = layers.require("role").asEnum(WorkerRole.class);
     WorkerShape shape = shape(layers);
+    requireTargets(arm, shape, load);
+    if (role == WorkerRole.GENERATION && !shape.disaggregated()) {
+      throw arm.error("a generation worker receives KV: it needs the worker's key 'transfer'");
+    }
     SeatPolicy seatPolicy =
         layers.find("seats").map(n -> n.asEnum(SeatPolicy.class)).orElse(SeatPolicy.UNIFIED);
     SeatPlan plan =
@@ -238,8 +247,25 @@ public final class ScenarioReader {
               .find("capacity")
               .map(n -> n.asEnum(CapacityRule.class))
               .orElse(CapacityRule.GUARANTEED_NO_EVICT));
-    } catch (IllegalArgumentException e) {
+    } catch (ConfigException e) {
+      throw e;
+    } catch (IllegalArgumentException | BerthException e) {
       throw arm.error(String.valueOf(e.getMessage()));
+    }
+  }
+
+  /** Without attention DP a wish for a rank means nothing. */
+  private static void requireTargets(ConfigNode arm, WorkerShape shape, Load load) {
+    if (!shape.attentionDp()) {
+      return;
+    }
+    for (Load.Group group : load.groups()) {
+      int target = group.scheduling().targetRank();
+      if (target >= shape.ranks()) {
+        throw arm.error(
+            "the load asks for target_rank %d; this arm's ranks are 0 to %d"
+                .formatted(target, shape.ranks() - 1));
+      }
     }
   }
 

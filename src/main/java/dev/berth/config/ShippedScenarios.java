@@ -37,7 +37,7 @@ public final class ShippedScenarios {
       return ScenarioReader.read(nameOrFile, ConfigNode.parse(source, text(FOLDER + source)));
     }
     Path file = Path.of(nameOrFile);
-    if (Files.isRegularFile(file)) {
+    if (Files.exists(file)) {
       String name = Objects.toString(file.getFileName()).replaceFirst("\\.ya?ml$", "");
       return ScenarioReader.read(name, ConfigNode.read(file));
     }

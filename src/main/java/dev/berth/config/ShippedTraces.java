@@ -46,7 +46,7 @@ public final class ShippedTraces {
       return read(nameOrFile, shipped);
     }
     Path file = Path.of(nameOrFile);
-    if (Files.isRegularFile(file)) {
+    if (Files.exists(file)) {
       return TraceReader.read(file);
     }
     throw new ConfigException(

@@ -5,7 +5,6 @@ import dev.berth.replay.Trace;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 
@@ -31,12 +30,7 @@ public final class TraceReader {
    * @throws ConfigException naming file, line and field of the first thing that can't be used
    */
   public static Trace read(Path file) {
-    try (InputStream in = Files.newInputStream(file)) {
-      return read(file.toString(), in);
-    } catch (IOException e) {
-      throw new ConfigException(
-          file.toString(), 0, "", "cannot be read: " + e.getClass().getSimpleName());
-    }
+    return InputFile.read(file, in -> read(file.toString(), in));
   }
 
   /**

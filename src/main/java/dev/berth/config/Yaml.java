@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.AccessDeniedException;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Optional;
 import org.snakeyaml.engine.v2.api.LoadSettings;
@@ -39,21 +35,7 @@ final class Yaml {
 
   static String readText(Path file) {
     var source = file.toString();
-    byte[] bytes;
-    try {
-      if (Files.isDirectory(file)) {
-        throw new ConfigException(source, 0, "", "is a folder; a file is needed");
-      }
-      try (var in = Files.newInputStream(file)) {
-        bytes = in.readNBytes(MAX_SIZE + 1);
-      }
-    } catch (NoSuchFileException e) {
-      throw new ConfigException(source, 0, "", "there is no such file");
-    } catch (AccessDeniedException e) {
-      throw new ConfigException(source, 0, "", "may not be read (permission denied)");
-    } catch (IOException e) {
-      throw new ConfigException(source, 0, "", "cannot be read: " + e.getMessage());
-    }
+    byte[] bytes = InputFile.read(file, in -> in.readNBytes(MAX_SIZE + 1));
     if (bytes.length > MAX_SIZE) {
       throw new ConfigException(
           source, 0, "", "is larger than " + MAX_SIZE + " bytes, the most allowed");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.internal.NativeCore;
 import dev.berth.plan.KeyedBy;
@@ -48,6 +50,9 @@ public record EngineConfig(
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
+  /** Most rows of a native core, as {@code berth.h} has it. */
+  private static final int MOST_ROWS = 1 << 20;
+
   /** Is there a KV transfer engine at work? */
   public enum Transfer {
     NONE,
@@ -86,6 +91,13 @@ public record EngineConfig(
               + CapacityRule.GUARANTEED_NO_EVICT
               + ", "
               + CapacityRule.STATIC_BATCH);
+    }
+    long held = Math.max(plan.seats().count(), rows(plan, cap));
+    if (held > MOST_ROWS) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
+              .formatted(held, MOST_ROWS));
     }
   }
 
@@ -134,6 +146,12 @@ public record EngineConfig(
         queue,
         set,
         rule);
+  }
+
+  /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
+  private static long rows(SeatPlan plan, RankCap cap) {
+    long admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
+    return admitted + plan.indexCapacity() + plan.batchPositions().count();
   }
 
   /**
@@ -223,7 +241,6 @@ public record EngineConfig(
 
   /** The native configuration of one rank on one stage. */
   NativeCore.CoreConfig core(int stage) {
-    int admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
     boolean marks =
         switch (mark) {
           case NEVER -> false;
@@ -231,11 +248,7 @@ public record EngineConfig(
           case EVERY_STAGE -> true;
         };
     return new NativeCore.CoreConfig(
-        // Too many for an int are too many for the native core: it says so.
-        Math.clamp(
-            (long) admitted + plan.indexCapacity() + plan.batchPositions().count(),
-            1,
-            Integer.MAX_VALUE),
+        Math.toIntExact(rows(plan, cap)),
         plan.seats().count(),
         plan.spendableLeases(),
         plan.reservedSpendable() ? 0 : plan.reservedLeases(),

@@ -9,7 +9,7 @@ public enum Check {
   /** Invariant: every request ended, or was refused by name. */
   ACCOUNTED(true, "requests neither done nor refused"),
   /** Invariant: no seat, lease or page is held by nobody. */
-  NO_LEAK(true, "seats and leases held by no request"),
+  NO_LEAK(true, "seats, leases and pages held by no request"),
   /** Invariant: no rank is given a request past its cap. */
   WITHIN_CAP(true, "rank records above the cap"),
   /** Invariant: pools are never overdrawn. */

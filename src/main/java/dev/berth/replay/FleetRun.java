@@ -304,7 +304,9 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
           (long) engine.count(RequestState.GENERATION)
               + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
       init += engine.count(RequestState.GENERATION_INIT);
-      held += Math.max(0, engine.seatsUsed() - live) + Math.max(0, engine.leasesUsed() - live);
+      for (int stage = 0; stage < config.stages(); stage++) {
+        held += heldByNobody(group.engine(rank, stage));
+      }
       hashes[rank] = engine.decisionHash();
     }
     return new RunResult(
@@ -326,6 +328,17 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
         group.admission().gateOpen(),
         Arrays.hashCode(hashes),
         times);
+  }
+
+  /** Seats and leases beyond those of resident requests; pages where nothing is resident. */
+  private static long heldByNobody(RankEngine engine) {
+    int live = 0;
+    for (RequestState state : RequestState.values()) {
+      live += engine.count(state);
+    }
+    return Math.max(0, engine.seatsUsed() - live)
+        + Math.max(0, engine.leasesUsed() - live)
+        + (live == 0 ? engine.pagesUsed() : 0);
   }
 
   @Override

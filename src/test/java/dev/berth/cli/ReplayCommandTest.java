@@ -8,10 +8,13 @@ import dev.berth.config.ShippedScenarios;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -304,11 +307,77 @@ class ReplayCommandTest {
 
   // ------------------------------------------------------------------------------ bad input
 
+  private static final String PLAIN_SCENARIO =
+      """
+      scenario: 1
+      title: plain
+      worker: {role: context, ranks: 2, attention_dp: on, max_batch_size: 2}
+      load: {requests: 8, input_tokens: 16, output_tokens: 1}
+      cost: {alpha_us_per_token: 1}
+      arms:
+        a: {title: a}
+      """;
+
+  /** Scenarios that can't be run, each for one reason. */
+  private Map<String, String> scenarios() throws IOException {
+    return Map.of(
+        "NOCOST", changed("nocost.yaml", "per_token: 1", "per_token: 0"),
+        "NOWHERE", changed("nowhere.yaml", "requests: 8", "requests: 8, target_rank: 2"),
+        "NOTRANSFER", changed("notransfer.yaml", "role: context", "role: generation"),
+        "TOOWIDE", changed("toowide.yaml", "max_batch_size: 2", "max_batch_size: 1048576"),
+        "CROWDED", changed("crowded.yaml", "requests: 8", "requests: 2147483647"));
+  }
+
+  private String changed(String name, String from, String to) throws IOException {
+    assertThat(PLAIN_SCENARIO).contains(from);
+    return file(name, PLAIN_SCENARIO.replace(from, to));
+  }
+
+  @Test
+  void theScenarioThatTheBadOnesAreMadeFromIsGood() throws IOException {
+    assertThat(run("replay", file("plain.yaml", PLAIN_SCENARIO)).exit()).isZero();
+  }
+
+  @Test
+  void aScenarioAndATraceMayComeThroughAPipe() throws Exception {
+    String pipe = folder.resolve("pipe").toString();
+    assertThat(new ProcessBuilder("mkfifo", pipe).start().waitFor()).isZero();
+    Thread.ofVirtual().start(() -> write(pipe, PLAIN_SCENARIO));
+    assertThat(run("replay", pipe).exit()).isZero();
+    Thread.ofVirtual()
+        .start(() ->
+            write(
+                pipe,
+                "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"));
+    Result result =
+        run("replay", "--config", file("config.yaml", DISAGGREGATED), "--trace", pipe, "--json");
+    assertThat(result.exit()).as(result.err()).isZero();
+    assertThat(json(result.out()).get("requests")).asString().contains("total=1");
+  }
+
+  private static void write(String pipe, String text) {
+    try {
+      Files.writeString(Path.of(pipe), text, StandardOpenOption.WRITE);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
   @ParameterizedTest
   @CsvSource(
       delimiter = '|',
       value = {
         "replay | a scenario is needed",
+        "replay FOLDER | folder: is a folder; a file is needed",
+        "replay /dev/null | /dev/null:1: is empty; a document is needed",
+        "replay NOCOST | nocost.yaml:5: cost: a forward must cost something",
+        "replay NOWHERE | nowhere.yaml:7: arms.a: the load asks for target_rank 2; this arm's ranks are 0 to 1",
+        "replay NOTRANSFER | notransfer.yaml:7: arms.a: a generation worker receives KV: it needs",
+        "replay TOOWIDE | toowide.yaml:7: arms.a: a rank would hold up to ",
+        "replay CROWDED | this needs more memory than the Java heap has",
+        "replay --config CONFIG --trace FOLDER | folder: is a folder; a file is needed",
+        "replay --config CONFIG --trace /dev/null | /dev/null: holds no line",
+        "replay --config CONFIG --trace mooncake-1000 --requests 2147483647 | more memory than the Java heap",
         "replay --trace azure-conv | --trace needs a --config",
         "replay --config CONFIG | --config needs a --trace",
         "replay glm-5-ctx-con512 --config CONFIG | leave out --config",
@@ -345,7 +414,9 @@ class ReplayCommandTest {
         "replay --config REFUSED --trace azure-conv | can't work: ",
       })
   void badInputIsOneSentenceAndExitsWithTwo(String line, String message) throws IOException {
-    Map<String, String> files =
+    Map<String, String> files = new HashMap<>(scenarios());
+    files.put("FOLDER", Files.createDirectory(folder.resolve("folder")).toString());
+    files.putAll(
         Map.of(
             "CONFIG", file("config.yaml", DISAGGREGATED),
             "BAD", file("bad.yaml", "max_batch_size: -1\n"),
@@ -356,7 +427,7 @@ class ReplayCommandTest {
                     "max_batch_size: 4\nmax_num_tokens: 1\nenable_attention_dp: true\n"
                         + "speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 3}\n"),
             "EMPTY", file("empty.csv", ""),
-            "CUT", file("cut.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15"));
+            "CUT", file("cut.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15")));
     var args = new ArrayList<String>();
     for (String word : line.strip().split(" ")) {
       args.add(files.getOrDefault(word, word));

@@ -253,8 +253,7 @@ class TraceReaderTest {
   @Test
   void aMissingFileIsToldByName(@TempDir Path folder) {
     Path file = folder.resolve("none.csv");
-    assertThatThrownBy(() -> TraceReader.read(file))
-        .hasMessage(file + ": cannot be read: NoSuchFileException");
+    assertThatThrownBy(() -> TraceReader.read(file)).hasMessage(file + ": there is no such file");
     assertThatThrownBy(() -> ShippedTraces.load("nosuch"))
         .hasMessage(
             "nosuch: there is no such file, and no shipped trace of that name; shipped traces: azure-conv, mooncake-1000");

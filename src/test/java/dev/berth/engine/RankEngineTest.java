@@ -1169,7 +1169,7 @@ class RankEngineTest {
     @Test
     void aWorkerThatIsTooLargeIsRefusedAndTyped() {
       refused(
-          Code.ARGUMENT,
+          Code.CONFIGURATION,
           () -> new LockstepGroup(TestConfig.nonOverlap(1, 1 << 20).stages(512).build()));
     }
   }
