@@ -70,7 +70,7 @@ void BatchPass::consider(int32_t index, berth_row &row) {
     chunk_tokens_ += n;
   } else if (is_generation(row.state) || !own_) {  // D7: parity runs whatever else is in the range as a generation
     const int64_t n = static_cast<int64_t>(row.beam_width) + row.draft_tokens;
-    if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
+    if (tokens_ + n > max_tokens_) return own_ ? t_.wait(row, BERTH_WAIT_TOKENS) : stop(row, BERTH_WAIT_TOKENS);  // D13
     if (beam_ == 0) beam_ = row.beam_width;
     if (row.beam_width != beam_) return t_.wait(row, BERTH_WAIT_BATCH);
     if (!seated(index, row)) return;

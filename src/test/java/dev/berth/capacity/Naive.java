@@ -551,6 +551,9 @@ final class Naive {
           continue;
         }
         if (tokens + n > limit) {
+          if (own && generation) {
+            continue;
+          }
           break;
         }
         if (generation) {
