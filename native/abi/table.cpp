@@ -8,7 +8,7 @@ static_assert(sizeof(berth_side_row) == 64 && sizeof(berth_demand) == 16 && size
 static_assert(static_cast<int32_t>(berth::Status::kRow) == BERTH_E_ROW);
 
 struct berth_table {
-  berth_table(const berth_table_config &config, const berth_pool *pools) : table(config, pools) {}
+  berth_table(const berth_table_config &config, const berth_pool *pools) : table(config, pools, config.rows) {}
   berth::Table table;
 };
 

@@ -35,17 +35,35 @@ class BatchPass {
     if (taken > 0) place(taken);
   }
 
-  BatchPass(Table &table, const berth_rules &rules)
+  BatchPass(Table &table, const berth_rules &rules, SeatGate *gate = nullptr)
       : t_(table),
+        gate_(gate),
         rules_(rules),
         own_(rules.set == BERTH_SET_BERTH),
         chunked_(rules.chunking != BERTH_CHUNK_NONE),
         max_tokens_(rules.max_num_tokens > 0 ? rules.max_num_tokens : kNoLimit),
         max_context_(rules.max_context_tokens > 0 ? rules.max_context_tokens : kNoLimit) {}
 
-  // The next row in scheduling order.
-  void offer(int32_t index, berth_row &row);
+  // The next row in scheduling order. False: there is no seat or lease for it.
+  bool offer(int32_t index, berth_row &row) {
+    refused_ = false;
+    consider(index, row);
+    return !refused_;
+  }
   Status finish();
+  // Why the batch has no room for a further context; NONE: it may have. Contexts that are chunked in order and to the
+  // token leave nothing behind; with larger units a shorter one may find a rest.
+  int32_t closed_by() const {
+    if (stopped_ != BERTH_WAIT_NONE || rules_.chunking != BERTH_CHUNK_FCFS || rules_.chunk_unit > 1) return stopped_;
+    return tokens_ + chunk_cost_ >= max_tokens_ ? BERTH_WAIT_TOKENS : BERTH_WAIT_NONE;
+  }
+  // Why this context would not get into the batch as it is now; NONE: it might.
+  int32_t keeps_out(int32_t index, const berth_row &row) const {
+    if (stopped_ == BERTH_WAIT_NONE && !chunked_ && tokens_ + whole_cost(index, row) > max_tokens_) {
+      return BERTH_WAIT_TOKENS;
+    }
+    return closed_by();
+  }
   // Could it not run in an empty batch either?
   bool hopeless(int32_t index, const berth_row &row) const;
 
@@ -66,7 +84,10 @@ class BatchPass {
   }
   void pick(int32_t index, int64_t tokens, int32_t drafts);
   int64_t whole_cost(int32_t index, const berth_row &row) const;
+  void consider(int32_t index, berth_row &row);
   void too_long(int32_t index, berth_row_field field);
+  // Has it a seat and a lease, or gets them now? If not, it waits.
+  bool seated(int32_t index, berth_row &row);
   void stop(berth_row &row, int32_t reason);
 
   Status chunk_contexts();
@@ -76,6 +97,7 @@ class BatchPass {
   void trim_drafts(int64_t capacity);
 
   Table &t_;
+  SeatGate *const gate_;
   const berth_rules &rules_;
   const bool own_;
   const bool chunked_;
@@ -89,7 +111,9 @@ class BatchPass {
   int64_t chunk_tokens_ = 0;  // what the contexts to chunk would take whole
   int32_t chunks_ = 0;        // entries of list_c: contexts to chunk
   int32_t encoders_ = 0, contexts_ = 0;
+  int64_t chunk_cost_ = 0;    // the same without drafts
   bool all_fit_ = true;
+  bool refused_ = false;
   Status status_ = Status::kOk;
 };
 

@@ -13,13 +13,18 @@ namespace {
 
 constexpr int32_t kFits = -1;
 
+// Many ranks of a process take turns, so a rank finds its rows outside of the near caches: each step asks for the row that
+// it will need this many steps later.
+constexpr int32_t kAhead = 12;
+
 class CapacityPass {
  public:
   // batch: takes what fits at once, so that every row is read once; null: the capacity stage alone.
-  CapacityPass(Table &table, const berth_rules &rules, BatchPass *batch)
+  CapacityPass(Table &table, const berth_rules &rules, BatchPass *batch, SeatGate *gate)
       : t_(table),
         rules_(rules),
         batch_(batch),
+        gate_(gate),
         plan_(table.schedule),
         own_(rules.set == BERTH_SET_BERTH),
         pools_(static_cast<int32_t>(table.pools.size())),
@@ -45,12 +50,18 @@ class CapacityPass {
       default: return to_completion(rules_.capacity == BERTH_POLICY_STATIC_BATCH);
     }
   }
-  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they
-  // must have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
-  template <bool kStep>
+  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
+  // have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
+  template <bool kStep, bool kSeats>
   int32_t plain_generations(int32_t i, int32_t end, int64_t *used);
+  template <bool kStep>
+  int32_t plain_generations(int32_t i, int32_t end, int64_t *used) {
+    if (pools_ != 1 || full()) return i;
+    return gate_ ? plain_generations<kStep, true>(i, end, used) : plain_generations<kStep, false>(i, end, used);
+  }
   Status max_requests();
   Status to_completion(bool static_batch);
+  void take_running(const int32_t *list, bool delays);
   Status pending(const int32_t *list, int32_t n, bool delays);
   Status max_utilization();
 
@@ -61,20 +72,30 @@ class CapacityPass {
   bool started(const berth_row &row) const {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
-  bool full() const { return admitted_ >= rules_.max_requests; }
-  void take(int32_t index, berth_row &row) {
-    ++admitted_;
+  bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
+  // False: no seat or lease for it.
+  bool take(int32_t index, berth_row &row) {
     if (row.state == BERTH_STATE_GENERATION_INIT) {
+      if (gate_ && row.lease < 0) {
+        if (const int32_t reason = gate_->take(index); reason != BERTH_WAIT_NONE) {
+          t_.wait(row, reason);
+          return false;
+        }
+      }
+      ++admitted_;
       Table::runs(row);
       t_.receiving[plan_.receiving++] = index;
-      return;
+      return true;
     }
-    t_.fitting[fitting_++] = index;
     if (batch_) {
-      batch_->offer(index, row);
+      // Who lacks a seat but holds KV counts among those that do.
+      if (!batch_->offer(index, row) && row.lease < 0) return false;
     } else {
       Table::runs(row);
     }
+    ++admitted_;
+    t_.fitting[fitting_++] = index;
+    return true;
   }
   // D9: who leaves the rank only after this iteration keeps its adapter's pages.
   void claim_retiree(const berth_row &row) {
@@ -155,7 +176,9 @@ class CapacityPass {
     return kFits;
   }
   // D5: is it longer than a batch?
-  bool never_runs(int32_t index, const berth_row &row) const { return own_ && batch_ && batch_->hopeless(index, row); }
+  bool never_runs(int32_t index, const berth_row &row) const {
+    return own_ && batch_ && batch_->hopeless(index, row);
+  }
   Status start_simulation();
   void release(int32_t index);
   void end_simulation();
@@ -163,6 +186,7 @@ class CapacityPass {
   Table &t_;
   const berth_rules &rules_;
   BatchPass *const batch_;
+  SeatGate *const gate_;
   berth_schedule &plan_;
   const bool own_;
   const int32_t pools_;
@@ -171,6 +195,7 @@ class CapacityPass {
   const bool may_delay_;
   bool cross_keys_ = false;
   int32_t fitting_ = 0;
+  int32_t runs_ = 0;  // contexts that started and have yet to be taken
   int32_t admitted_ = 0;
   int64_t adapters_claimed_ = 0;
   int64_t free_[kMaxPools] = {};
@@ -189,11 +214,10 @@ Status CapacityPass::rest(int32_t from, int32_t reason) {
   return Status::kOk;
 }
 
-// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass
-// is left to the caller, which decides by the rules themselves.
-template <bool kStep>
+// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass is
+// left to the caller, which decides by the rules themselves.
+template <bool kStep, bool kSeats>
 int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
-  if (pools_ != 1 || full()) return i;
   const BatchPass::Plain plain = batch_ ? batch_->plain() : BatchPass::Plain{};
   const int32_t from = std::max<int32_t>(BERTH_STATE_GENERATION_TRANSFER_COMPLETE, rules_.range_begin);
   const int32_t to = std::min<int32_t>(BERTH_STATE_RETIRING + 1, rules_.range_end);
@@ -201,9 +225,10 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int32_t behind = batch_ ? std::min(to, plain.range_end) : to;
   if (behind <= first) return i;
   const uint32_t states = static_cast<uint32_t>(behind - first);
-  const int32_t room = std::min(rules_.max_requests - admitted_, batch_ ? plain.places : end);
+  const int32_t room = std::min(rules_.max_requests - admitted_ - runs_, batch_ ? plain.places : end);
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
-  const bool two = rules_.lookahead == 2;
+  const int32_t in_flight = rules_.exclusive_flight == 1 ? -1 : 0;  // the bits of in_flight that count
+  const int32_t berth_demand::*const step = rules_.lookahead == 2 ? &berth_demand::two_step : &berth_demand::one_step;
 
   const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
   const int32_t *active = t_.active.data();
@@ -217,6 +242,9 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int64_t free = free_[0];
   for (; i < last; ++i) {
     const uint32_t index = static_cast<uint32_t>(active[i]);
+    if constexpr (kSeats) {
+      if (i + kAhead < last) __builtin_prefetch(row_of + active[i + kAhead]);
+    }
     if (index >= rows) break;
     berth_row &row = row_of[index];
     if (!(row.flags & BERTH_ROW_CHECKED) | (static_cast<uint32_t>(row.state - first) >= states) | (row.adapter >= 0)) {
@@ -225,14 +253,14 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
     const berth_demand &demand = demand_of[index];
     int64_t after = pages;
     if constexpr (kStep) {
-      after += (two ? demand.two_step : demand.one_step) - static_cast<int64_t>(demand.credit);
+      after += demand.*step - static_cast<int64_t>(demand.credit);
       if (after > free) break;
     } else {
       after -= demand.remaining - static_cast<int64_t>(demand.credit);
     }
     if (batch_) {
       const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if ((row.in_flight != 0) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      if (((row.in_flight & in_flight) != 0) | (kSeats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
       tokens = total;
       *generations++ = static_cast<int32_t>(index);
     }
@@ -277,6 +305,7 @@ Status CapacityPass::to_completion(bool static_batch) {
   if (delays) begin_delays(cross_);
   for (int32_t p = 0; p < pools_; ++p) free_[p] = t_.pools[p].free;
   int32_t *receiving = t_.list_a.data(), *others = t_.list_b.data();
+  int32_t *running = t_.list_d.data();
   int32_t receivings = 0, other = 0;
 
   const int32_t n = plan_.active;
@@ -287,11 +316,14 @@ Status CapacityPass::to_completion(bool static_batch) {
     if (!t_.sound(index)) return t_.unsound(index);
     berth_row &row = t_.rows[index];
     const bool inside = in_range(row);
-    const bool runs = is_generation(row.state) || (own_ && is_context(row.state) && !is_first_chunk(row));  // D10
-    if (inside && runs && !full()) {
+    if (inside && is_generation(row.state) && !full()) {
+      reserve(index, row);  // before a lease is taken, which changes what the row needs
       take(index, row);
+      continue;
+    }
+    if (inside && own_ && is_context(row.state) && !is_first_chunk(row) && !full()) {  // D10: it runs, behind generations
       reserve(index, row);
-      if (delays) taken_context(index, row);
+      running[runs_++] = index;
       continue;
     }
     if (delays && seeds(row)) register_keys(index);
@@ -303,6 +335,7 @@ Status CapacityPass::to_completion(bool static_batch) {
       }
       t_.wait(row, Table::outside_reason(row));
     } else if (full()) {
+      take_running(running, delays);
       // What was classified so far can't be admitted either.
       for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
       for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
@@ -314,6 +347,7 @@ Status CapacityPass::to_completion(bool static_batch) {
     }
   }
 
+  take_running(running, delays);
   if (static_batch && (own_ ? admitted_ : fitting_) > 0) {  // D8
     for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
     for (int32_t k = 0; k < other; ++k) t_.wait(t_.rows[others[k]], BERTH_WAIT_BATCH);
@@ -321,6 +355,15 @@ Status CapacityPass::to_completion(bool static_batch) {
   }
   const Status status = pending(receiving, receivings, delays);
   return status == Status::kOk ? pending(others, other, delays) : status;
+}
+
+void CapacityPass::take_running(const int32_t *list, bool delays) {
+  const int32_t n = runs_;
+  runs_ = 0;
+  for (int32_t k = 0; k < n; ++k) {
+    take(list[k], t_.rows[list[k]]);
+    if (delays) taken_context(list[k], t_.rows[list[k]]);
+  }
 }
 
 // One of the two lists of the second pass.
@@ -358,7 +401,10 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
       for (int32_t p = 0; p < pools_; ++p) {
         const int64_t pages = to_the_end(row, demand[p]);
         if (pages > free_[p] && !(own_ && pages <= 0)) {  // D4
-          return leave(BERTH_WAIT_PAGES | p << 8);
+          // With pages it would still not run if the batch is full: that is what it waits for first.
+          const bool joins = batch_ && is_context(row.state);
+          const int32_t closed = joins ? batch_->keeps_out(index, row) : static_cast<int32_t>(BERTH_WAIT_NONE);
+          return leave(closed != BERTH_WAIT_NONE ? closed : BERTH_WAIT_PAGES | p << 8);
         }
       }
     }
@@ -366,20 +412,19 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
       t_.wait(row, BERTH_WAIT_ADAPTER);
       continue;
     }
-    take(index, row);
+    int64_t pages[kMaxPools] = {};  // now: a lease that is taken changes what the row needs
+    for (int32_t p = 0; p < pools_ && !encoder; ++p) pages[p] = to_the_end(row, t_.demands(index)[p]);
+    if (!take(index, row)) continue;
     claim(row);
     taken_context(index, row);
-    if (encoder) continue;
-    const berth_demand *demand = t_.demands(index);
-    for (int32_t p = 0; p < pools_; ++p) free_[p] -= to_the_end(row, demand[p]);
+    for (int32_t p = 0; p < pools_; ++p) free_[p] -= pages[p];
   }
   return Status::kOk;
 }
 
 // ---------------------------------------------------------------------------------------- section 3.4
 
-// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have
-// reached.
+// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have reached.
 Status CapacityPass::start_simulation() {
   for (int32_t i = 0; i < plan_.active; ++i) {
     if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
@@ -502,18 +547,18 @@ Status CapacityPass::max_utilization() {
     if (reason == BERTH_WAIT_NONE && !adapter_fits(row)) reason = BERTH_WAIT_ADAPTER;
 
     if (reason == BERTH_WAIT_NONE) {
-      if (row.state != BERTH_STATE_ENCODER_INIT) {
-        for (int32_t p = 0; p < pools_; ++p) used[p] += step(row, demand[p]);
-      }
-      claim(row);
-      take(index, row);
-      taken_context(index, row);
       ++i;
+      int64_t pages[kMaxPools] = {};
+      for (int32_t p = 0; p < pools_ && row.state != BERTH_STATE_ENCODER_INIT; ++p) pages[p] = step(row, demand[p]);
+      if (!take(index, row)) continue;
+      for (int32_t p = 0; p < pools_; ++p) used[p] += pages[p];
+      claim(row);
+      taken_context(index, row);
       continue;
     }
     if (own_) {
       if (reason == BERTH_WAIT_BATCH) break;  // D1: a pause makes no place
-      if (reason == BERTH_WAIT_ADAPTER) {     // D1: nor does it free adapter pages
+      if (reason == BERTH_WAIT_ADAPTER) {           // D1: nor does it free adapter pages
         t_.wait(row, reason);
         ++i;
         continue;
@@ -563,10 +608,10 @@ Status CapacityPass::max_utilization() {
 
 }  // namespace
 
-Status run_capacity(Table &table, const berth_rules &rules) {
-  if (!(rules.stages & BERTH_STAGE_BATCH)) return CapacityPass(table, rules, nullptr).run();
-  BatchPass batch(table, rules);
-  return CapacityPass(table, rules, &batch).run();
+Status run_capacity(Table &table, const berth_rules &rules, SeatGate *gate) {
+  if (!(rules.stages & BERTH_STAGE_BATCH)) return CapacityPass(table, rules, nullptr, gate).run();
+  BatchPass batch(table, rules, gate);
+  return CapacityPass(table, rules, &batch, gate).run();
 }
 
 }  // namespace berth

@@ -28,8 +28,8 @@ void BatchPass::pick(int32_t index, int64_t tokens, int32_t drafts) {
   t_.contexts[contexts_++] = berth_pick{index, static_cast<int32_t>(tokens), drafts, row.context_cursor};
 }
 
-void BatchPass::offer(int32_t index, berth_row &row) {
-  if (row.in_flight > 0) return t_.wait(row, BERTH_WAIT_IN_FLIGHT);
+void BatchPass::consider(int32_t index, berth_row &row) {
+  if (rules_.exclusive_flight == 1 && row.in_flight > 0) return t_.wait(row, BERTH_WAIT_IN_FLIGHT);
   if (row.state < rules_.range_begin || row.state >= rules_.batch_range_end || awaits_encoder(row)) {
     return t_.wait(row, Table::outside_reason(row));
   }
@@ -48,12 +48,17 @@ void BatchPass::offer(int32_t index, berth_row &row) {
     const int64_t n = whole_cost(index, row);
     if (n > max_context_) return too_long(index, BERTH_FIELD_PROMPT_TOKENS);
     if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
+    if (!seated(index, row)) return;
     pick(index, remaining(index), row.draft_tokens);
     tokens_ += n;
   } else if (context(row.state)) {
     // Contexts that are to be chunked never end the loop.
+    if (own_ && closed_by() != BERTH_WAIT_NONE) return t_.wait(row, closed_by());  // D12
+    if (!seated(index, row)) return;
     const int64_t rest = remaining(index);
-    int64_t n = cost(rest, reuse(index), rest) + row.draft_tokens;
+    const int64_t whole = cost(rest, reuse(index), rest);
+    chunk_cost_ += std::min(whole, max_context_);
+    int64_t n = whole + row.draft_tokens;
     if (n > max_context_) {
       n = max_context_;
       all_fit_ = false;
@@ -65,9 +70,10 @@ void BatchPass::offer(int32_t index, berth_row &row) {
     chunk_tokens_ += n;
   } else if (is_generation(row.state) || !own_) {  // D7: parity runs whatever else is in the range as a generation
     const int64_t n = static_cast<int64_t>(row.beam_width) + row.draft_tokens;
-    if (tokens_ + n > max_tokens_) return stop(row, BERTH_WAIT_TOKENS);
+    if (tokens_ + n > max_tokens_) return own_ ? t_.wait(row, BERTH_WAIT_TOKENS) : stop(row, BERTH_WAIT_TOKENS);  // D13
     if (beam_ == 0) beam_ = row.beam_width;
     if (row.beam_width != beam_) return t_.wait(row, BERTH_WAIT_BATCH);
+    if (!seated(index, row)) return;
     Table::runs(row);
     adapters_ |= row.adapter >= 0;
     t_.generations[generations_++] = index;
@@ -90,6 +96,14 @@ bool BatchPass::hopeless(int32_t index, const berth_row &row) const {
   }
   if (is_context(row.state)) return !chunked_ && whole_cost(index, row) > std::min(max_tokens_, max_context_);
   return is_generation(row.state) && row.beam_width + row.draft_tokens > max_tokens_;
+}
+
+bool BatchPass::seated(int32_t index, berth_row &row) {
+  if (!gate_ || (row.seat >= 0 && row.lease >= 0)) return true;
+  const int32_t reason = gate_->take(index);
+  refused_ = reason != BERTH_WAIT_NONE;
+  if (refused_) t_.wait(row, reason);
+  return !refused_;
 }
 
 // Parity gives up the iteration.
@@ -137,6 +151,7 @@ Status BatchPass::chunk_contexts() {
       tokens_ += chunk_cost(k, t_.chunk[k]);
       pick(index, t_.chunk[k], t_.drafts[k]);
     } else {
+      if (gate_) gate_->give_back(index);
       t_.wait(row, BERTH_WAIT_TOKENS);
     }
   }

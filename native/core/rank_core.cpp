@@ -30,6 +30,41 @@ bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
 // this many steps later.
 constexpr int32_t kAhead = 12;
 
+constexpr int64_t kManyPages = int64_t{1} << 60;
+
+// Pages are counted to a request's end, so windows don't matter: one pool.
+constexpr berth_pool kCountedPages = {std::numeric_limits<int32_t>::max(), 0, 0, -1, 0, 0};
+
+berth_table_config table_config(const berth_core_config &core) {
+  berth_table_config config{};
+  config.struct_size = sizeof config;
+  config.rows = core.rows + 1;
+  config.pools = 1;
+  return config;
+}
+
+berth_rules rules_of(const berth_core_config &core) {
+  berth_rules rules{};
+  rules.struct_size = sizeof rules;
+  rules.set = core.policy_set;
+  rules.stages = BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
+  rules.capacity = core.capacity;
+  // What may hold KV. Without a transceiver nobody holds any who isn't in the batch or behind it: leases limit that.
+  // Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a seat is reached).
+  const bool counted = core.transceiver && core.policy_set == BERTH_SET_BERTH;
+  rules.max_requests = counted ? core.max_resident : std::numeric_limits<int32_t>::max();
+  rules.lookahead = 1;
+  rules.range_begin = BERTH_STATE_CONTEXT_INIT;
+  rules.range_end = rules.batch_range_end = core.range_end;
+  rules.adapter_pages = -1;
+  rules.max_batch_size = core.max_batch_size;
+  rules.max_num_tokens = core.max_num_tokens;
+  rules.chunking = core.chunking;
+  rules.chunk_unit = 1;
+  rules.exclusive_flight = core.exclusive_flight;
+  return rules;
+}
+
 }  // namespace
 
 bool RankCore::valid(const berth_core_config &c) {
@@ -43,7 +78,9 @@ bool RankCore::valid(const berth_core_config &c) {
          flag(c.exclusive_flight) && flag(c.mark_retiring) && c.retiring >= BERTH_RETIRING_CHARGED &&
          c.retiring <= BERTH_RETIRING_EXCLUDED_TOKENS_CHARGED && c.padding >= BERTH_PAD_NONE &&
          c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
-         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 && c.pages >= -1;
+         (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
+         c.pages >= -1 && (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
+         (c.capacity == BERTH_POLICY_GUARANTEED_NO_EVICT || c.capacity == BERTH_POLICY_STATIC_BATCH);
 }
 
 RankCore::RankCore(const berth_core_config &config)
@@ -52,14 +89,16 @@ RankCore::RankCore(const berth_core_config &config)
       batch_capacity_(config.max_batch_size + 1),
       ring_size_(config.pending_batches + 2),
       token_limit_(config.max_num_tokens > 0 ? config.max_num_tokens : std::numeric_limits<int32_t>::max()),
+      table_(table_config(config), &kCountedPages, 0),
+      rules_(rules_of(config)),
       seats_(config.seats, 1, false),
       leases_(config.leases, config.reserved_leases, false),
-      rows_(static_cast<size_t>(config.rows) + 1),
+      rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
       load_(static_cast<size_t>(config.rows) + 1),
       end_kind_(static_cast<size_t>(config.rows) + 1),
       free_rows_(static_cast<size_t>(config.rows)),
-      active_(static_cast<size_t>(config.rows) + 1),
+      active_(table_.active),
       admits_(static_cast<size_t>(config.rows)),
       changes_(static_cast<size_t>(config.rows)),
       receives_(static_cast<size_t>(config.rows) + 1),
@@ -69,10 +108,9 @@ RankCore::RankCore(const berth_core_config &config)
       slot_size_(static_cast<size_t>(ring_size_)),
       slot_busy_(static_cast<size_t>(ring_size_)),
       pipe_(static_cast<size_t>(ring_size_)),
-      claims_(static_cast<size_t>(config.rows) + 1),
-      contexts_(static_cast<size_t>(config.rows) + 1) {
+      claims_(static_cast<size_t>(config.rows) + 1) {
+  table_.pools[0].total = config.pages;
   for (int32_t i = 0; i < config.rows; ++i) free_rows_[i] = config.rows - 1 - i;  // lowest row on top
-  for (berth_row &row : rows_) row.seat = row.lease = row.adapter = -1;
   berth_row &dummy = rows_[dummy_];
   dummy.request_id = std::numeric_limits<uint64_t>::max();
   dummy.flags = BERTH_ROW_DUMMY;
@@ -141,8 +179,8 @@ Status RankCore::schedule() {
   admit();
   it.resident = active_count_ - (dummy_active_ ? 1 : 0);
   if (needs_pad_before()) place_dummy();
-  start_receives();
-  build_batch();
+  const Status built = build_batch();
+  if (built != Status::kOk) return built;
   if (needs_pad_after()) {
     place_dummy();
     put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
@@ -208,7 +246,7 @@ void RankCore::admit() {
     row = berth_row{};
     row.request_id = a.request_id;
     row.state = a.state;
-    row.flags = BERTH_ROW_LIVE;
+    row.flags = BERTH_ROW_LIVE | BERTH_ROW_CHECKED;  // the inbox was checked
     row.prompt_tokens = a.prompt_tokens;
     row.max_new_tokens = a.max_new_tokens;
     row.cached_tokens = a.cached_tokens;
@@ -217,7 +255,9 @@ void RankCore::admit() {
         a.state == BERTH_STATE_GENERATION_INIT ? a.prompt_tokens : std::min(a.cached_tokens, a.prompt_tokens - 1);
     row.seat = row.lease = row.adapter = -1;
     row.beam_width = 1;
-    row.draft_tokens = static_cast<int16_t>(config_.draft_tokens);
+    // Drafts are for tokens that are generated.
+    row.draft_tokens = static_cast<int16_t>(a.state == BERTH_STATE_GENERATION_INIT ? config_.draft_tokens : 0);
+    set_demand(index);
     berth_cold_row &cold = cold_[index];
     cold = berth_cold_row{};
     cold.tag = a.tag;
@@ -269,115 +309,99 @@ void RankCore::remove_dummy() {
   dummy_active_ = false;
 }
 
-// State 8 takes a lease and pages, no seat, no token and no batch position (spec 02 section 9.2 step 2). What starts
-// here stays started whatever the vote says.
-void RankCore::start_receives() {
-  if (!config_.transceiver) return;
-  int32_t resident = 0;
-  for (int32_t i = 0; i < active_count_; ++i) {
-    const berth_row &row = rows_[active_[i]];
-    if (row.lease >= 0 && row.state != BERTH_STATE_RETIRING && !(row.flags & BERTH_ROW_DUMMY)) ++resident;
-  }
-  for (int32_t i = 0; i < active_count_; ++i) {
-    const int32_t index = active_[i];
-    berth_row &row = rows_[index];
-    if (row.state != BERTH_STATE_GENERATION_INIT) continue;
-    if (resident >= config_.max_resident) {
-      defer(index, BERTH_WAIT_BATCH);
-      continue;
-    }
-    const int32_t reason = claim(index, false);
-    if (reason != BERTH_WAIT_NONE) {
-      defer(index, reason);
-      continue;
-    }
-    ++resident;
-    row.state = BERTH_STATE_GENERATION_TRANSFER;
-    receives_[iteration_.receives++] = index;
-  }
-  claim_count_ = 0;
-}
-
-// Generations first, then contexts, each in order of admission (spec 02 section 9.2, 9.4).
-void RankCore::build_batch() {
+Status RankCore::build_batch() {
   building_ = static_cast<int32_t>(std::find(slot_busy_.begin(), slot_busy_.end(), 0) - slot_busy_.begin());
   slot_size_[building_] = 0;
-  int32_t waiting_contexts = 0;
+  table_.schedule.active = active_count_ - (dummy_active_ ? 1 : 0);  // the dummy is the last one
+  table_.pools[0].free = config_.pages >= 0 ? config_.pages - pages_used_ : kManyPages;
+  resident_ = 0;
+  if (config_.transceiver && config_.policy_set == BERTH_SET_TRTLLM) {
+    for (int32_t i = 0; i < table_.schedule.active; ++i) {
+      const berth_row &row = rows_[active_[i]];
+      if (row.lease >= 0 && row.state != BERTH_STATE_RETIRING) ++resident_;
+    }
+  } else if (config_.transceiver && config_.range_end > BERTH_STATE_RETIRING) {
+    // Retirees that take part hold KV no longer than this iteration: they keep nobody out.
+    rules_.max_requests = config_.max_resident;
+    for (int32_t i = 0; i < table_.schedule.active; ++i) {
+      if (rows_[active_[i]].state == BERTH_STATE_RETIRING) ++rules_.max_requests;
+    }
+  }
+  const Status status = table_.run(rules_, this);
+  if (status != Status::kOk) return status;
+
+  const berth_schedule &plan = table_.schedule;
+  std::copy(std::begin(plan.deferred), std::end(plan.deferred), iteration_.deferred);
+  start_receives();
+  count_deferrals();
+  for (int32_t i = 0; i < plan.generations; ++i) {
+    if (i + kAhead < plan.generations) __builtin_prefetch(&rows_[table_.generations[i + kAhead]]);
+    const int32_t index = table_.generations[i];
+    const berth_row &row = rows_[index];
+    put(index, BERTH_ENTRY_GENERATION, row.beam_width + row.draft_tokens,
+        row.prompt_tokens + row.generated_tokens + row.pending_tokens - 1);
+  }
+  if (dummy_active_) put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
+  for (int32_t i = 0; i < plan.contexts; ++i) {
+    const berth_pick &pick = table_.contexts[i];
+    rows_[pick.row].context_chunk = pick.tokens;
+    put(pick.row, BERTH_ENTRY_CONTEXT, pick.tokens, pick.position);
+  }
+  return Status::kOk;
+}
+
+// What starts to receive here stays started whatever the vote says: its claim isn't among those that go back.
+void RankCore::start_receives() {
+  const berth_schedule &plan = table_.schedule;
+  if (plan.receiving == 0) return;
+  for (int32_t i = 0; i < plan.receiving; ++i) {
+    const int32_t index = table_.receiving[i];
+    rows_[index].state = BERTH_STATE_GENERATION_TRANSFER;
+    defer(index, BERTH_WAIT_TRANSFER);
+    receives_[iteration_.receives++] = index;
+  }
+  claim_count_ = static_cast<int32_t>(
+      std::remove_if(claims_.begin(), claims_.begin() + claim_count_,
+                     [this](const Claim &claim) { return rows_[claim.row].state == BERTH_STATE_GENERATION_TRANSFER; }) -
+      claims_.begin());
+}
+
+// Keeps in the row how often it lacked something that others hold.
+void RankCore::count_deferrals() {
+  const int32_t *deferred = iteration_.deferred;
+  if (deferred[BERTH_WAIT_SEAT] + deferred[BERTH_WAIT_LEASE] + deferred[BERTH_WAIT_PAGES] == 0) return;
   for (int32_t i = 0; i < active_count_; ++i) {
-    if (i + kAhead < active_count_) __builtin_prefetch(&rows_[active_[i + kAhead]], 1);
-    const int32_t index = active_[i];
-    berth_row &row = rows_[index];
-    row.wait_reason = BERTH_WAIT_NONE;
-    if (row.state < BERTH_STATE_CONTEXT_INIT) {
-      if (row.state == BERTH_STATE_GENERATION_TRANSFER) defer(index, BERTH_WAIT_TRANSFER);
-    } else if (row.state >= config_.range_end) {
-      if (row.state == BERTH_STATE_RETIRING) defer(index, BERTH_WAIT_RETIRING);
-    } else if (config_.exclusive_flight && row.in_flight > 0) {
-      defer(index, BERTH_WAIT_IN_FLIGHT);
-    } else if (is_context(row.state)) {
-      contexts_[waiting_contexts++] = index;
-    } else {
-      take_generation(index);
-    }
-  }
-  int32_t closed_by = BERTH_WAIT_NONE;
-  for (int32_t i = 0; i < waiting_contexts; ++i) {
-    if (closed_by == BERTH_WAIT_NONE) {
-      closed_by = take_context(contexts_[i]);
-    } else {
-      defer(contexts_[i], closed_by);
+    const int32_t reason = rows_[active_[i]].wait_reason & 0xff;
+    if (reason == BERTH_WAIT_SEAT || reason == BERTH_WAIT_LEASE || reason == BERTH_WAIT_PAGES) {
+      ++cold_[active_[i]].deferrals;
     }
   }
 }
 
-bool RankCore::take_generation(int32_t index) {
+int32_t RankCore::take(int32_t index) {
+  const bool receives = rows_[index].state == BERTH_STATE_GENERATION_INIT;
+  const bool counts = receives && config_.policy_set == BERTH_SET_TRTLLM;
+  if (counts && resident_ >= config_.max_resident) return BERTH_WAIT_BATCH;
+  const int32_t reason = claim(index, !receives);
+  if (counts && reason == BERTH_WAIT_NONE) ++resident_;
+  return reason;
+}
+
+void RankCore::give_back(int32_t index) {
+  for (int32_t i = claim_count_ - 1; i >= 0; --i) {
+    if (claims_[i].row != index) continue;
+    undo(claims_[i]);
+    claims_[i] = claims_[--claim_count_];
+    return;
+  }
+}
+
+// What it holds to its end is taken with the lease, at once.
+void RankCore::set_demand(int32_t index) {
   const berth_row &row = rows_[index];
-  if (row.flags & BERTH_ROW_DUMMY) {
-    if (iteration_.batch < batch_capacity_) put(index, BERTH_ENTRY_DUMMY, 1, 0);
-    return true;
-  }
-  if (iteration_.batch >= config_.max_batch_size) {
-    defer(index, BERTH_WAIT_BATCH);
-    return false;
-  }
-  const int32_t tokens = 1 + config_.draft_tokens;
-  if (iteration_.batch_tokens > token_limit_ - tokens) {
-    defer(index, BERTH_WAIT_TOKENS);
-    return false;
-  }
-  const int32_t reason = claim(index, true);
-  if (reason != BERTH_WAIT_NONE) {
-    defer(index, reason);
-    return false;
-  }
-  put(index, BERTH_ENTRY_GENERATION, tokens, row.prompt_tokens + row.generated_tokens + row.pending_tokens - 1);
-  return true;
-}
-
-// A reason other than WAIT_NONE: nothing behind this context may be tried, the batch is full or the head waits for
-// tokens or pages.
-int32_t RankCore::take_context(int32_t index) {
-  berth_row &row = rows_[index];
-  if (iteration_.batch >= config_.max_batch_size) {
-    defer(index, BERTH_WAIT_BATCH);
-    return BERTH_WAIT_BATCH;
-  }
-  const int32_t left = token_limit_ - iteration_.batch_tokens;
-  int32_t chunk = row.prompt_tokens - row.context_cursor;
-  if (config_.chunking == BERTH_CHUNK_FCFS) chunk = std::min(chunk, left);
-  if (chunk > left || chunk <= 0) {
-    defer(index, BERTH_WAIT_TOKENS);
-    return BERTH_WAIT_TOKENS;
-  }
-  const int32_t reason = claim(index, true);
-  if (reason != BERTH_WAIT_NONE) {
-    defer(index, reason);
-    // A lease or seat that is missing here may be held by one behind.
-    return reason == BERTH_WAIT_PAGES ? BERTH_WAIT_PAGES : BERTH_WAIT_NONE;
-  }
-  row.context_chunk = chunk;
-  put(index, BERTH_ENTRY_CONTEXT, chunk, row.context_cursor);
-  return BERTH_WAIT_NONE;
+  const int64_t need = row.lease >= 0 ? 0 : pages_needed(row.prompt_tokens, row.max_new_tokens);
+  const int32_t pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
+  table_.demand[index] = berth_demand{pages, pages, pages, 0};
 }
 
 int32_t RankCore::claim(int32_t index, bool wants_seat) {
@@ -396,6 +420,7 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
     cold.pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
     pages_used_ += cold.pages;
     claim.what = kLease;
+    set_demand(index);
   }
   if (wants_seat) {
     if (seats_.acquire(key, 0, cold.seat_handle) != Status::kOk) {
@@ -421,6 +446,7 @@ void RankCore::undo(const Claim &claim) {
     row.lease = -1;
     pages_used_ -= cold.pages;
     cold.pages = 0;
+    set_demand(claim.row);
   }
 }
 
@@ -443,7 +469,6 @@ void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) 
 void RankCore::defer(int32_t row, int32_t reason) {
   rows_[row].wait_reason = static_cast<int16_t>(reason);
   ++iteration_.deferred[reason];
-  if (reason == BERTH_WAIT_SEAT || reason == BERTH_WAIT_LEASE || reason == BERTH_WAIT_PAGES) ++cold_[row].deferrals;
 }
 
 // ---------------------------------------------------------------------------------------- launch
@@ -482,7 +507,10 @@ void RankCore::commit_batch() {
       row.context_chunk = 0;
       if (row.context_cursor < row.prompt_tokens) continue;
     }
-    if (row.state < BERTH_STATE_GENERATION) row.state = BERTH_STATE_GENERATION;
+    if (row.state < BERTH_STATE_GENERATION) {
+      row.state = BERTH_STATE_GENERATION;
+      row.draft_tokens = static_cast<int16_t>(config_.draft_tokens);
+    }
     ++row.pending_tokens;
   }
   remove_dummy();  // spec 01 section 7.3: it dies in the update right after the forward

@@ -11,7 +11,7 @@
 
 namespace berth {
 
-class RankCore {
+class RankCore final : private SeatGate {
  public:
   // The configuration was checked by valid(). May throw std::bad_alloc.
   explicit RankCore(const berth_core_config &config);
@@ -45,13 +45,15 @@ class RankCore {
   bool needs_pad_before() const;
   bool needs_pad_after() const;
   void place_dummy();
+  // Seats and leases for the scheduler: state 8 takes a lease and pages, whoever runs a seat too.
+  int32_t take(int32_t row) override;
+  void give_back(int32_t row) override;
+  Status build_batch();
   void start_receives();
-  void build_batch();
-  bool take_generation(int32_t row);
-  int32_t take_context(int32_t row);
-  // The reason why the row can't run now, after taking what it lacks; WAIT_NONE: it may run.
+  void count_deferrals();
   int32_t claim(int32_t row, bool wants_seat);
   void undo(const Claim &claim);
+  void set_demand(int32_t row);
   void put(int32_t row, int32_t kind, int32_t tokens, int32_t position);
   void defer(int32_t row, int32_t reason);
 
@@ -78,18 +80,21 @@ class RankCore {
   int32_t batch_capacity_;  // entries of one batch: B and the dummy
   int32_t ring_size_;
   int32_t token_limit_;  // tokens of one batch: an int counts them even where the configuration sets no limit
+  Table table_;          // what the scheduler reads and writes: rows, order, page demands, plan
+  berth_rules rules_;
+  int32_t resident_ = 0;  // parity: requests that hold a lease, those that start to receive in this pass among them
   Phase phase_ = Phase::kSchedule;
 
   SlotMap seats_;
   SlotMap leases_;
   int64_t pages_used_ = 0;
 
-  std::vector<berth_row> rows_;
+  LineVector<berth_row> &rows_;
   std::vector<berth_cold_row> cold_;
   std::vector<int32_t> load_;      // by row: load_tokens of its cold row, dense because every settle adds it up
   std::vector<uint8_t> end_kind_;  // by row: berth_end_kind of a row that ended and is still held by a batch
   std::vector<int32_t> free_rows_;
-  std::vector<int32_t> active_;
+  std::vector<int32_t> &active_;
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
   bool ended_in_active_ = false;
@@ -110,7 +115,6 @@ class RankCore {
   int32_t building_ = 0;  // ring slot of the batch being built
   std::vector<Claim> claims_;
   int32_t claim_count_ = 0;
-  std::vector<int32_t> contexts_;  // rows left for the second phase
 };
 
 }  // namespace berth

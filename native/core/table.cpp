@@ -46,7 +46,7 @@ bool Table::valid(const berth_table_config &c, const berth_pool *pools) {
   return c.pools == 0 || pools[0].cross == 0;
 }
 
-Table::Table(const berth_table_config &c, const berth_pool *pool_list)
+Table::Table(const berth_table_config &c, const berth_pool *pool_list, int32_t prefix_keys)
     : rows(static_cast<size_t>(c.rows)),
       side(static_cast<size_t>(c.rows)),
       demand(static_cast<size_t>(c.rows) * c.pools),
@@ -63,13 +63,14 @@ Table::Table(const berth_table_config &c, const berth_pool *pool_list)
       encoders(static_cast<size_t>(c.rows)),
       generations(static_cast<size_t>(c.rows)),
       contexts(static_cast<size_t>(c.rows)),
-      self_keys(c.rows),
-      cross_keys(c.rows),
+      self_keys(prefix_keys),
+      cross_keys(c.pools > 0 && pool_list[c.pools - 1].cross ? prefix_keys : 0),
       adapter_epoch(static_cast<size_t>(c.adapters)),
       row_epoch(static_cast<size_t>(c.rows)),
       list_a(static_cast<size_t>(c.rows)),
       list_b(static_cast<size_t>(c.rows)),
       list_c(static_cast<size_t>(c.rows)),
+      list_d(static_cast<size_t>(c.rows)),
       chunk(static_cast<size_t>(c.rows)),
       drafts(static_cast<size_t>(c.rows)),
       sort_keys(static_cast<size_t>(c.rows)),
@@ -280,6 +281,7 @@ int32_t Table::rule_defect(const berth_rules &r) const {
       !one_loop || bit(r.tier_below),
       !one_loop || bit(r.recompute_pause),
       !one_loop || bit(r.reuse_late),
+      !batches || bit(r.exclusive_flight),
   };
   for (size_t i = 0; i < std::size(good); ++i) {
     if (!good[i]) return static_cast<int32_t>(i) + 1;
@@ -287,7 +289,7 @@ int32_t Table::rule_defect(const berth_rules &r) const {
   return 0;
 }
 
-Status Table::run(const berth_rules &rules) {
+Status Table::run(const berth_rules &rules, SeatGate *gate) {
   if (rules.struct_size != sizeof(berth_rules) || rule_defect(rules) != 0) return Status::kArgument;
   berth_schedule &s = schedule;
   if (s.active < 0 || static_cast<size_t>(s.active) > rows.size()) return Status::kArgument;
@@ -307,7 +309,7 @@ Status Table::run(const berth_rules &rules) {
     status = run_one_loop(*this, rules);
   } else {
     if (rules.stages & BERTH_STAGE_CAPACITY) {
-      status = run_capacity(*this, rules);  // the batch stage too, if it is wanted: in the same pass
+      status = run_capacity(*this, rules, gate);  // the batch stage too, if it is wanted: in the same pass
     } else if (rules.stages & BERTH_STAGE_BATCH) {
       status = run_microbatch(*this, rules, {fitting.data(), static_cast<size_t>(s.fitting)});
     }

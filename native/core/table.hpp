@@ -34,8 +34,8 @@ struct LineAllocator {
   LineAllocator() = default;
   template <class U>
   LineAllocator(const LineAllocator<U> &) {}
-  T *allocate(size_t n) { return static_cast<T *>(::operator new (n * sizeof(T), std::align_val_t{64})); }
-  void deallocate(T *p, size_t) { ::operator delete (p, std::align_val_t{64}); }
+  T *allocate(size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T *p, size_t) { ::operator delete(p, std::align_val_t{64}); }
   bool operator==(const LineAllocator &) const { return true; }
 };
 template <class T>
@@ -62,11 +62,23 @@ class KeySet {
   uint64_t epoch_ = 1;
 };
 
+// Who hands out seats and leases while a plan is made. Asked for a row that lacks one of them, when nothing else is in
+// its way.
+class SeatGate {
+ public:
+  virtual ~SeatGate() = default;
+  // Takes what the row lacks; the reason if it can't be had: berth_wait_reason, NONE for success.
+  virtual int32_t take(int32_t row) = 0;
+  // Gives it back: the row doesn't run after all.
+  virtual void give_back(int32_t row) = 0;
+};
+
 class Table {
  public:
   static bool valid(const berth_table_config &config, const berth_pool *pools);
   // The configuration was checked by valid(). May throw std::bad_alloc.
-  Table(const berth_table_config &config, const berth_pool *pools);
+  // prefix_keys: how many requests may share prefixes; 0 where the rules never let them.
+  Table(const berth_table_config &config, const berth_pool *pools, int32_t prefix_keys);
   void map(berth_table_memory &out);
 
   // The first field of a row that isn't fit to be scheduled; BERTH_FIELD_NONE: it is fit.
@@ -76,7 +88,7 @@ class Table {
 
   // The first field of the rules that isn't possible here, as a 1-based position behind struct_size; 0: none.
   int32_t rule_defect(const berth_rules &rules) const;
-  Status run(const berth_rules &rules);
+  Status run(const berth_rules &rules, SeatGate *gate = nullptr);
 
   // ---- what the passes use ----
 
@@ -116,7 +128,7 @@ class Table {
   LineVector<berth_row> rows;
   LineVector<berth_side_row> side;
   LineVector<berth_demand> demand;  // [rows][pools]
-  std::vector<berth_held> held;     // [rows][pools]
+  std::vector<berth_held> held;      // [rows][pools]
   std::vector<int32_t> held_pages;
   std::vector<int32_t> snapshots;
   std::vector<berth_pool> pools;
@@ -129,16 +141,16 @@ class Table {
 
   // Scratch.
   KeySet self_keys, cross_keys;
-  uint64_t epoch = 0;                           // of the pass; stamps below that differ are void
-  std::vector<uint64_t> adapter_epoch;          // [adapters]
-  std::vector<uint64_t> row_epoch;              // [rows]
-  std::vector<int32_t> list_a, list_b, list_c;  // [rows]
-  std::vector<int32_t> chunk;                   // [rows], by place in a list
-  std::vector<int32_t> drafts;                  // [rows], by place in a list
-  std::vector<uint64_t> sort_keys;              // [rows]
-  std::vector<int32_t> sort_rows;               // [rows]
-  std::vector<berth_pick> sort_picks;           // [rows]
-  std::vector<int32_t> page_refs;               // [sum of page ids over pools]
+  uint64_t epoch = 0;                   // of the pass; stamps below that differ are void
+  std::vector<uint64_t> adapter_epoch;  // [adapters]
+  std::vector<uint64_t> row_epoch;      // [rows]
+  std::vector<int32_t> list_a, list_b, list_c, list_d;  // [rows]
+  std::vector<int32_t> chunk;           // [rows], by place in a list
+  std::vector<int32_t> drafts;          // [rows], by place in a list
+  std::vector<uint64_t> sort_keys;      // [rows]
+  std::vector<int32_t> sort_rows;       // [rows]
+  std::vector<berth_pick> sort_picks;   // [rows]
+  std::vector<int32_t> page_refs;       // [sum of page ids over pools]
   int32_t page_ref_base[kMaxPools] = {};
 
  private:

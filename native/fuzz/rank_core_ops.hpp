@@ -106,6 +106,8 @@ inline berth_core_config small_core() {
   c.retiring = BERTH_RETIRING_EXCLUDED;
   c.padding = BERTH_PAD_BOTH;
   c.tokens_per_block = 4;
+  c.policy_set = BERTH_SET_BERTH;
+  c.capacity = BERTH_POLICY_GUARANTEED_NO_EVICT;
   c.pages = -1;
   return c;
 }
@@ -148,6 +150,11 @@ class Ops {
     c.chunking = in.one_in(2) ? BERTH_CHUNK_FCFS : BERTH_CHUNK_NONE;
     c.tokens_per_block = in.between(1, 8);
     c.pages = in.one_in(2) ? -1 : in.between(8, 60);
+    c.policy_set = in.one_in(4) ? BERTH_SET_TRTLLM : BERTH_SET_BERTH;
+    // Parity's static batch holds up a context in the middle of its prompt (docs/policies.md, D10): with fewer seats than
+    // leases it may never go on.
+    const bool may_wait = c.policy_set == BERTH_SET_BERTH && in.one_in(4);
+    c.capacity = may_wait ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     return c;
   }
 

@@ -59,7 +59,7 @@ struct Fixture {
     return p;
   }
 
-  Fixture() : only(pool()), table(config(), &only) {
+  Fixture() : only(pool()), table(config(), &only, 16) {
     rules.struct_size = sizeof rules;
     rules.stages = BERTH_STAGE_ONE_LOOP;
     rules.range_begin = BERTH_STATE_CONTEXT_INIT;

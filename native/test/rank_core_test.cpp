@@ -104,6 +104,9 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.transceiver = 2; },
       [](C &c) { c.chunking = 2; },
       [](C &c) { c.tokens_per_block = 0; },
+      [](C &c) { c.policy_set = 2; },
+      [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS; },
+      [](C &c) { c.capacity = BERTH_POLICY_MAX_UTILIZATION; },
       [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };
@@ -251,6 +254,22 @@ TEST(whoStandsBehindAHeadThatLacksPagesWaitsForPagesToo) {
   core.step();
   CHECK(core.it().batch == 1 && core.it().deferred[BERTH_WAIT_PAGES] == 2);
   CHECK(core.it().deferred[BERTH_WAIT_TOKENS] == 0 && core.row(2).wait_reason == BERTH_WAIT_PAGES);
+}
+
+TEST(aStaticBatchLetsNobodyInWhileSomebodyRuns) {
+  for (const int32_t policy : {BERTH_POLICY_GUARANTEED_NO_EVICT, BERTH_POLICY_STATIC_BATCH}) {
+    berth_core_config config = small_core();
+    config.max_batch_size = config.admission_cap = 2;
+    config.capacity = policy;
+    const Mapped core(config);
+    core.admit(1, BERTH_STATE_CONTEXT_INIT, 4, 5);
+    core.step();
+    core.admit(2, BERTH_STATE_CONTEXT_INIT, 4, 5);
+    core.step();
+    const bool alone = policy == BERTH_POLICY_STATIC_BATCH;
+    CHECK(core.it().contexts == (alone ? 0 : 1));
+    CHECK(core.it().deferred[BERTH_WAIT_BATCH] == (alone ? 1 : 0));
+  }
 }
 
 TEST(tokensOfABatchNeverPassAnInt) {

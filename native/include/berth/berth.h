@@ -336,6 +336,8 @@ typedef struct berth_core_config {
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
   int64_t pages;              /* pages of this rank; -1: not limited */
+  int32_t policy_set;         /* berth_policy_set */
+  int32_t capacity;           /* berth_capacity_policy: GUARANTEED_NO_EVICT or STATIC_BATCH, the pages being counted */
 } berth_core_config;
 
 /*
@@ -523,6 +525,8 @@ typedef struct berth_rules {
   int32_t tier_below;         /* 1: suspended caches leave the GPU */
   int32_t recompute_pause;    /* 1: a cache may be dropped and computed again */
   int32_t reuse_late;         /* 1: blocks become reusable only at the end of a request */
+  /* all stages that make batches */
+  int32_t exclusive_flight;   /* 1: a row in flight isn't scheduled again (pipeline) */
 } berth_rules;
 
 /* A context of the batch. 16 bytes. */

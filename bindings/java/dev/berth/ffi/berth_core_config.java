@@ -36,6 +36,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t tokens_per_block;
  *     int32_t max_seq_len;
  *     int64_t pages;
+ *     int32_t policy_set;
+ *     int32_t capacity;
  * }
  * }
  */
@@ -66,7 +68,9 @@ public class berth_core_config {
         BerthNative.C_INT.withName("chunking"),
         BerthNative.C_INT.withName("tokens_per_block"),
         BerthNative.C_INT.withName("max_seq_len"),
-        BerthNative.C_LONG.withName("pages")
+        BerthNative.C_LONG.withName("pages"),
+        BerthNative.C_INT.withName("policy_set"),
+        BerthNative.C_INT.withName("capacity")
     ).withName("berth_core_config");
 
     /**
@@ -998,6 +1002,94 @@ public class berth_core_config {
      */
     public static void pages(MemorySegment struct, long fieldValue) {
         struct.set(pages$LAYOUT, pages$OFFSET, fieldValue);
+    }
+
+    private static final OfInt policy_set$LAYOUT = (OfInt)$LAYOUT.select(groupElement("policy_set"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t policy_set
+     * }
+     */
+    public static final OfInt policy_set$layout() {
+        return policy_set$LAYOUT;
+    }
+
+    private static final long policy_set$OFFSET = $LAYOUT.byteOffset(groupElement("policy_set"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t policy_set
+     * }
+     */
+    public static final long policy_set$offset() {
+        return policy_set$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t policy_set
+     * }
+     */
+    public static int policy_set(MemorySegment struct) {
+        return struct.get(policy_set$LAYOUT, policy_set$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t policy_set
+     * }
+     */
+    public static void policy_set(MemorySegment struct, int fieldValue) {
+        struct.set(policy_set$LAYOUT, policy_set$OFFSET, fieldValue);
+    }
+
+    private static final OfInt capacity$LAYOUT = (OfInt)$LAYOUT.select(groupElement("capacity"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t capacity
+     * }
+     */
+    public static final OfInt capacity$layout() {
+        return capacity$LAYOUT;
+    }
+
+    private static final long capacity$OFFSET = $LAYOUT.byteOffset(groupElement("capacity"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t capacity
+     * }
+     */
+    public static final long capacity$offset() {
+        return capacity$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t capacity
+     * }
+     */
+    public static int capacity(MemorySegment struct) {
+        return struct.get(capacity$LAYOUT, capacity$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t capacity
+     * }
+     */
+    public static void capacity(MemorySegment struct, int fieldValue) {
+        struct.set(capacity$LAYOUT, capacity$OFFSET, fieldValue);
     }
 
     /**

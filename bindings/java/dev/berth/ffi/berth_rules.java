@@ -39,6 +39,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t tier_below;
  *     int32_t recompute_pause;
  *     int32_t reuse_late;
+ *     int32_t exclusive_flight;
  * }
  * }
  */
@@ -72,7 +73,8 @@ public class berth_rules {
         BerthNative.C_INT.withName("index_slots"),
         BerthNative.C_INT.withName("tier_below"),
         BerthNative.C_INT.withName("recompute_pause"),
-        BerthNative.C_INT.withName("reuse_late")
+        BerthNative.C_INT.withName("reuse_late"),
+        BerthNative.C_INT.withName("exclusive_flight")
     ).withName("berth_rules");
 
     /**
@@ -1136,6 +1138,50 @@ public class berth_rules {
      */
     public static void reuse_late(MemorySegment struct, int fieldValue) {
         struct.set(reuse_late$LAYOUT, reuse_late$OFFSET, fieldValue);
+    }
+
+    private static final OfInt exclusive_flight$LAYOUT = (OfInt)$LAYOUT.select(groupElement("exclusive_flight"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t exclusive_flight
+     * }
+     */
+    public static final OfInt exclusive_flight$layout() {
+        return exclusive_flight$LAYOUT;
+    }
+
+    private static final long exclusive_flight$OFFSET = $LAYOUT.byteOffset(groupElement("exclusive_flight"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t exclusive_flight
+     * }
+     */
+    public static final long exclusive_flight$offset() {
+        return exclusive_flight$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t exclusive_flight
+     * }
+     */
+    public static int exclusive_flight(MemorySegment struct) {
+        return struct.get(exclusive_flight$LAYOUT, exclusive_flight$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t exclusive_flight
+     * }
+     */
+    public static void exclusive_flight(MemorySegment struct, int fieldValue) {
+        struct.set(exclusive_flight$LAYOUT, exclusive_flight$OFFSET, fieldValue);
     }
 
     /**

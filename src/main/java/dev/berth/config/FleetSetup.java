@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
@@ -196,7 +197,12 @@ public record FleetSetup(
             base.gate(),
             base.retiringTokens(),
             base.cap(),
-            base.queue());
+            base.queue(),
+            base.policies(),
+            // The engine promises pages to the end: who would pause instead is run without.
+            config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
+                ? CapacityRule.STATIC_BATCH
+                : CapacityRule.GUARANTEED_NO_EVICT);
     StartupValidator.check(plan, engine.pools()).orThrow();
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();

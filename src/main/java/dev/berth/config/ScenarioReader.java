@@ -2,6 +2,7 @@
 package dev.berth.config;
 
 import dev.berth.BerthException;
+import dev.berth.capacity.CapacityRule;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
@@ -240,7 +241,12 @@ public final class ScenarioReader {
           layers
               .find("queue")
               .map(n -> n.asEnum(WaitingQueue.Policy.class))
-              .orElse(WaitingQueue.Policy.FCFS));
+              .orElse(WaitingQueue.Policy.FCFS),
+          policies(layers),
+          layers
+              .find("capacity")
+              .map(n -> n.asEnum(CapacityRule.class))
+              .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (ConfigException e) {
       throw e;
     } catch (IllegalArgumentException | BerthException e) {

@@ -3,8 +3,10 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.capacity.CapacityRule;
 import dev.berth.internal.NativeCore;
 import dev.berth.plan.KeyedBy;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
 import dev.berth.request.WaitingQueue;
@@ -27,6 +29,9 @@ import java.util.List;
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
  * @param queue order of the waiting queue
+ * @param policies which versioned set of scheduling rules (docs/policies.md)
+ * @param capacity how pages are promised; the engine counts them to a request's end, so what would
+ *     have to pause or to count nothing is refused
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -39,7 +44,9 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue) {
+    WaitingQueue.Policy queue,
+    PolicySet policies,
+    CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -76,6 +83,15 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
+    if (capacity != CapacityRule.GUARANTEED_NO_EVICT && capacity != CapacityRule.STATIC_BATCH) {
+      throw new IllegalArgumentException(
+          "capacity policy "
+              + capacity
+              + ": the engine promises pages up to the last token; allowed: "
+              + CapacityRule.GUARANTEED_NO_EVICT
+              + ", "
+              + CapacityRule.STATIC_BATCH);
+    }
     long held = Math.max(plan.seats().count(), rows(plan, cap));
     if (held > MOST_ROWS) {
       throw new BerthException(
@@ -83,6 +99,53 @@ public record EngineConfig(
           "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
               .formatted(held, MOST_ROWS));
     }
+  }
+
+  /** With the default policies. */
+  public EngineConfig(
+      SeatPlan plan,
+      WorkerRole role,
+      int rangeEnd,
+      RetiringMark mark,
+      Transfer transfer,
+      Chunking chunkedContext,
+      long pages,
+      FillGate gate,
+      RetiringTokens retiringTokens,
+      RankCap cap,
+      WaitingQueue.Policy queue) {
+    this(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        PolicySet.DEFAULT,
+        CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with other policies. */
+  public EngineConfig withPolicies(PolicySet set, CapacityRule rule) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        set,
+        rule);
   }
 
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
@@ -204,6 +267,8 @@ public record EngineConfig(
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
         plan.shape().maxSeqLen(),
-        pages);
+        pages,
+        policies == PolicySet.BERTH_1 ? 1 : 0,
+        capacity.ordinal());
   }
 }

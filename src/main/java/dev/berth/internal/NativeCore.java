@@ -125,6 +125,8 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.tokens_per_block(config, c.tokensPerBlock());
       berth_core_config.max_seq_len(config, c.maxSeqLen());
       berth_core_config.pages(config, c.pages());
+      berth_core_config.policy_set(config, c.policySet());
+      berth_core_config.capacity(config, c.capacity());
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
       return new NativeCore(out.get(ValueLayout.ADDRESS, 0));
@@ -166,7 +168,9 @@ public final class NativeCore implements AutoCloseable {
       boolean chunked,
       int tokensPerBlock,
       int maxSeqLen,
-      long pages) {}
+      long pages,
+      int policySet,
+      int capacity) {}
 
   // ------------------------------------------------------------------------------ inboxes
 

@@ -43,7 +43,8 @@ public final class NativeRules {
     "index slots",
     "lower tier",
     "recompute pause",
-    "late reuse"
+    "late reuse",
+    "exclusive flight"
   };
 
   final MemorySegment memory = Arena.ofAuto().allocate(berth_rules.layout());
@@ -53,6 +54,7 @@ public final class NativeRules {
     berth_rules.struct_size(memory, (int) berth_rules.sizeof());
     berth_rules.set(memory, set);
     berth_rules.stages(memory, stages);
+    berth_rules.exclusive_flight(memory, 1);
   }
 
   /** What the capacity stage reads. */

@@ -50,7 +50,9 @@ public record Arm(
         engine.gate(),
         engine.retiringRule(),
         engine.cap(),
-        engine.queue());
+        engine.queue(),
+        engine.policies(),
+        engine.capacity());
   }
 
   /** The effective plan in one line. */

@@ -286,6 +286,7 @@ final class Naive {
       long[] free = pools.free().clone();
       List<Req> receiving = new ArrayList<>();
       List<Req> others = new ArrayList<>();
+      List<Req> running = new ArrayList<>();
       for (Req req : list) {
         if (!req.receives() && !inRange(req)) {
           if (own && req.state == RequestState.RETIRING) {
@@ -297,27 +298,35 @@ final class Naive {
           }
           continue;
         }
-        if (admitted() >= rules.maxRequests()) {
+        if (admitted() + running.size() >= rules.maxRequests()) {
+          takeRunning(running, delays && !staticBatch, cross);
           return; // nothing more can be admitted by the second pass either
         }
         if (req.generation()) {
           plan.take(req);
           reserve(req, free);
         } else if (own && req.context() && !req.firstChunk()) {
-          plan.take(req);
           reserve(req, free);
-          if (delays && !staticBatch) {
-            register(req, cross);
-          }
+          running.add(req);
         } else {
           (req.receives() ? receiving : others).add(req);
         }
       }
+      takeRunning(running, delays && !staticBatch, cross);
       if (staticBatch && (own ? admitted() : plan.taken()) > 0) {
         return;
       }
       pending(receiving, free, !staticBatch, cross);
       pending(others, free, !staticBatch, cross);
+    }
+
+    void takeRunning(List<Req> running, boolean mayDelay, boolean cross) {
+      for (Req req : running) {
+        plan.take(req);
+        if (mayDelay) {
+          register(req, cross);
+        }
+      }
     }
 
     void reserve(Req req, long[] free) {
@@ -495,6 +504,7 @@ final class Naive {
     List<Req> chunked = new ArrayList<>();
     long tokens = 0;
     long chunkTokens = 0;
+    long chunkCost = 0;
     boolean allFit = true;
     int beam = 0;
     int places = 0;
@@ -511,6 +521,12 @@ final class Naive {
               || (own && req.state == RequestState.CONTEXT_INIT_AND_TRANSFER);
       int rest = req.prompt - req.cursor;
       if (context && rules.chunking() != Chunking.NONE) {
+        boolean toTheToken =
+            rules.chunking() == Chunking.FIRST_COME_FIRST_SERVED && rules.chunkUnit() == 1;
+        if (own && toTheToken && tokens + chunkCost >= limit) {
+          continue;
+        }
+        chunkCost += Math.min(cost(req, rest), contextLimit);
         long n = (long) cost(req, rest) + req.drafts;
         if (n > contextLimit) {
           n = contextLimit;
@@ -536,6 +552,9 @@ final class Naive {
           continue;
         }
         if (tokens + n > limit) {
+          if (own && generation) {
+            continue;
+          }
           break;
         }
         if (generation) {

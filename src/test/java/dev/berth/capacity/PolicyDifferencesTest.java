@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
-/** docs/policies.md, D1 to D11: for each difference the input that shows it, under both sets. */
+/** docs/policies.md, D1 to D13: for each difference the input that shows it, under both sets. */
 class PolicyDifferencesTest {
   /** One pool of 100 pages of which so many are free; requests are added in order. */
   private static final class Input implements AutoCloseable {
@@ -292,6 +292,37 @@ class PolicyDifferencesTest {
           .isInstanceOf(BerthException.class);
       assertThatCode(() -> MicroBatchScheduler.of(input.table, rules.withSet(PARITY)))
           .doesNotThrowAnyException();
+    }
+  }
+
+  @Test
+  void d12WhoGetsNoTokenTakesNoPlace() {
+    try (Input input = new Input(10)) {
+      input.context(1).context(1).generation(1, 1);
+      BatchRules rules = BatchRules.of(2, 8).withChunking(Chunking.FIRST_COME_FIRST_SERVED, 1);
+      MicroBatch own = MicroBatchScheduler.of(input.table, rules).schedule();
+      assertThat(own.generations()).isEqualTo(1);
+      assertThat(own.contexts()).isEqualTo(1);
+      assertThat(own.contextTokens(0)).isEqualTo(7);
+      assertThat(input.reason(1)).isEqualTo(WaitReason.TOKENS);
+      MicroBatch parity = MicroBatchScheduler.of(input.table, rules.withSet(PARITY)).schedule();
+      assertThat(parity.generations()).isZero();
+    }
+  }
+
+  @Test
+  void d13AGenerationTooLargeForTheRestEndsNoBatch() {
+    try (Input input = new Input(10)) {
+      input.generation(1, 1).generation(1, 1).generation(1, 1);
+      input.table.draftTokens(1, 3);
+      input.table.markDirty(1);
+      MicroBatch parity =
+          MicroBatchScheduler.of(input.table, BatchRules.parity(8, 4)).schedule();
+      assertThat(Lines.ids(input.table, parity.generations(), parity::generation))
+          .containsExactly(0);
+      MicroBatch own = MicroBatchScheduler.of(input.table, BatchRules.of(8, 4)).schedule();
+      assertThat(Lines.ids(input.table, own.generations(), own::generation)).containsExactly(0, 2);
+      assertThat(input.reason(1)).isEqualTo(WaitReason.TOKENS);
     }
   }
 }

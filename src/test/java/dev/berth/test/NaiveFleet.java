@@ -543,12 +543,18 @@ public final class NaiveFleet {
       return;
     }
     int most = Math.max(stages * batchPositions, adp ? 2 : 1);
+    WaitReason closed = WaitReason.NONE;
     for (Sequence s : rank.active) {
       if (s.state != RequestState.GENERATION_INIT) {
         continue;
       }
       long holding = rank.active.stream().filter(o -> o.lease && !o.retiring()).count();
-      WaitReason reason = holding >= most ? WaitReason.BATCH : claim(rank, s, false);
+      WaitReason reason = closed;
+      if (reason == WaitReason.NONE) {
+        reason = holding >= most ? WaitReason.BATCH : claim(rank, s, false);
+      }
+      // Who lacks pages keeps its place (spec 02 §3.2), or small requests would pass it for ever.
+      closed = reason == WaitReason.PAGES ? reason : closed;
       if (reason == WaitReason.NONE) {
         s.state = RequestState.GENERATION_TRANSFER;
       } else {
