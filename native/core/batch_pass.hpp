@@ -111,7 +111,7 @@ class BatchPass {
   int64_t chunk_tokens_ = 0;  // what the contexts to chunk would take whole
   int32_t chunks_ = 0;        // entries of list_c: contexts to chunk
   int32_t encoders_ = 0, contexts_ = 0;
-  int64_t chunk_cost_ = 0;    // the same without drafts
+  int64_t chunk_cost_ = 0;  // the same without drafts
   bool all_fit_ = true;
   bool refused_ = false;
   Status status_ = Status::kOk;

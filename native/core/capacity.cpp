@@ -13,8 +13,8 @@ namespace {
 
 constexpr int32_t kFits = -1;
 
-// Many ranks of a process take turns, so a rank finds its rows outside of the near caches: each step asks for the row that
-// it will need this many steps later.
+// Many ranks of a process take turns, so a rank finds its rows outside of the near caches: each step asks for the row
+// that it will need this many steps later.
 constexpr int32_t kAhead = 12;
 
 class CapacityPass {
@@ -50,8 +50,8 @@ class CapacityPass {
       default: return to_completion(rules_.capacity == BERTH_POLICY_STATIC_BATCH);
     }
   }
-  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they must
-  // have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
+  // Takes generations about which nothing has to be decided, from place i on, as long as they come. With kStep they
+  // must have the pages of their step, which used takes; else what they need to their end is taken off the free pages.
   template <bool kStep, bool kSeats>
   int32_t plain_generations(int32_t i, int32_t end, int64_t *used);
   template <bool kStep>
@@ -176,9 +176,7 @@ class CapacityPass {
     return kFits;
   }
   // D5: is it longer than a batch?
-  bool never_runs(int32_t index, const berth_row &row) const {
-    return own_ && batch_ && batch_->hopeless(index, row);
-  }
+  bool never_runs(int32_t index, const berth_row &row) const { return own_ && batch_ && batch_->hopeless(index, row); }
   Status start_simulation();
   void release(int32_t index);
   void end_simulation();
@@ -214,8 +212,8 @@ Status CapacityPass::rest(int32_t from, int32_t reason) {
   return Status::kOk;
 }
 
-// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass is
-// left to the caller, which decides by the rules themselves.
+// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass
+// is left to the caller, which decides by the rules themselves.
 template <bool kStep, bool kSeats>
 int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const BatchPass::Plain plain = batch_ ? batch_->plain() : BatchPass::Plain{};
@@ -260,7 +258,9 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
     }
     if (batch_) {
       const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if (((row.in_flight & in_flight) != 0) | (kSeats & ((row.seat | row.lease) < 0)) | (row.beam_width != plain.beam) | (total > plain.max_tokens)) break;
+      if (((row.in_flight & in_flight) != 0) | (kSeats & ((row.seat | row.lease) < 0)) |
+          (row.beam_width != plain.beam) | (total > plain.max_tokens))
+        break;
       tokens = total;
       *generations++ = static_cast<int32_t>(index);
     }
@@ -321,7 +321,8 @@ Status CapacityPass::to_completion(bool static_batch) {
       take(index, row);
       continue;
     }
-    if (inside && own_ && is_context(row.state) && !is_first_chunk(row) && !full()) {  // D10: it runs, behind generations
+    if (inside && own_ && is_context(row.state) && !is_first_chunk(row) &&
+        !full()) {  // D10: it runs, behind generations
       reserve(index, row);
       running[runs_++] = index;
       continue;
@@ -424,7 +425,8 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
 
 // ---------------------------------------------------------------------------------------- section 3.4
 
-// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have reached.
+// Counts who holds each page. Reads every row, so that all must be sound, those too that the pass would not have
+// reached.
 Status CapacityPass::start_simulation() {
   for (int32_t i = 0; i < plan_.active; ++i) {
     if (!t_.sound(t_.active[i])) return t_.unsound(t_.active[i]);
@@ -558,7 +560,7 @@ Status CapacityPass::max_utilization() {
     }
     if (own_) {
       if (reason == BERTH_WAIT_BATCH) break;  // D1: a pause makes no place
-      if (reason == BERTH_WAIT_ADAPTER) {           // D1: nor does it free adapter pages
+      if (reason == BERTH_WAIT_ADAPTER) {     // D1: nor does it free adapter pages
         t_.wait(row, reason);
         ++i;
         continue;

@@ -34,8 +34,8 @@ struct LineAllocator {
   LineAllocator() = default;
   template <class U>
   LineAllocator(const LineAllocator<U> &) {}
-  T *allocate(size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t{64})); }
-  void deallocate(T *p, size_t) { ::operator delete(p, std::align_val_t{64}); }
+  T *allocate(size_t n) { return static_cast<T *>(::operator new (n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T *p, size_t) { ::operator delete (p, std::align_val_t{64}); }
   bool operator==(const LineAllocator &) const { return true; }
 };
 template <class T>
@@ -128,7 +128,7 @@ class Table {
   LineVector<berth_row> rows;
   LineVector<berth_side_row> side;
   LineVector<berth_demand> demand;  // [rows][pools]
-  std::vector<berth_held> held;      // [rows][pools]
+  std::vector<berth_held> held;     // [rows][pools]
   std::vector<int32_t> held_pages;
   std::vector<int32_t> snapshots;
   std::vector<berth_pool> pools;
@@ -141,16 +141,16 @@ class Table {
 
   // Scratch.
   KeySet self_keys, cross_keys;
-  uint64_t epoch = 0;                   // of the pass; stamps below that differ are void
-  std::vector<uint64_t> adapter_epoch;  // [adapters]
-  std::vector<uint64_t> row_epoch;      // [rows]
+  uint64_t epoch = 0;                                   // of the pass; stamps below that differ are void
+  std::vector<uint64_t> adapter_epoch;                  // [adapters]
+  std::vector<uint64_t> row_epoch;                      // [rows]
   std::vector<int32_t> list_a, list_b, list_c, list_d;  // [rows]
-  std::vector<int32_t> chunk;           // [rows], by place in a list
-  std::vector<int32_t> drafts;          // [rows], by place in a list
-  std::vector<uint64_t> sort_keys;      // [rows]
-  std::vector<int32_t> sort_rows;       // [rows]
-  std::vector<berth_pick> sort_picks;   // [rows]
-  std::vector<int32_t> page_refs;       // [sum of page ids over pools]
+  std::vector<int32_t> chunk;                           // [rows], by place in a list
+  std::vector<int32_t> drafts;                          // [rows], by place in a list
+  std::vector<uint64_t> sort_keys;                      // [rows]
+  std::vector<int32_t> sort_rows;                       // [rows]
+  std::vector<berth_pick> sort_picks;                   // [rows]
+  std::vector<int32_t> page_refs;                       // [sum of page ids over pools]
   int32_t page_ref_base[kMaxPools] = {};
 
  private:

@@ -151,8 +151,8 @@ class Ops {
     c.tokens_per_block = in.between(1, 8);
     c.pages = in.one_in(2) ? -1 : in.between(8, 60);
     c.policy_set = in.one_in(4) ? BERTH_SET_TRTLLM : BERTH_SET_BERTH;
-    // Parity's static batch holds up a context in the middle of its prompt (docs/policies.md, D10): with fewer seats than
-    // leases it may never go on.
+    // Parity's static batch holds up a context in the middle of its prompt (docs/policies.md, D10): with fewer seats
+    // than leases it may never go on.
     const bool may_wait = c.policy_set == BERTH_SET_BERTH && in.one_in(4);
     c.capacity = may_wait ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     return c;

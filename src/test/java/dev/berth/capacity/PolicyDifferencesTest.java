@@ -316,8 +316,7 @@ class PolicyDifferencesTest {
       input.generation(1, 1).generation(1, 1).generation(1, 1);
       input.table.draftTokens(1, 3);
       input.table.markDirty(1);
-      MicroBatch parity =
-          MicroBatchScheduler.of(input.table, BatchRules.parity(8, 4)).schedule();
+      MicroBatch parity = MicroBatchScheduler.of(input.table, BatchRules.parity(8, 4)).schedule();
       assertThat(Lines.ids(input.table, parity.generations(), parity::generation))
           .containsExactly(0);
       MicroBatch own = MicroBatchScheduler.of(input.table, BatchRules.of(8, 4)).schedule();
