@@ -498,7 +498,7 @@ Status CapacityPass::max_utilization() {
     if (row.state != BERTH_STATE_GENERATION_INIT && !in_range(row)) {
       if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8
         ++admitted_;
-        claim(row);
+        if (adapter_fits(row)) claim(row);  // else it will wait for its turn like everybody
       }
       t_.wait(row, Table::outside_reason(row));
       ++i;

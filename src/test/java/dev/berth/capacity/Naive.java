@@ -398,7 +398,9 @@ final class Naive {
         if (!req.receives() && !inRange(req)) {
           if (own && req.state == RequestState.GENERATION_TRANSFER) {
             transfers++;
-            claim(req);
+            if (adapterFits(req)) {
+              claim(req);
+            }
           }
           i++;
           continue;

@@ -4,6 +4,7 @@ package dev.berth.capacity;
 import dev.berth.plan.PolicySet;
 import dev.berth.request.RequestState;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
@@ -93,7 +94,10 @@ final class RandomTables {
     long[] total = new long[pools];
     for (int p = 0; p < pools; p++) {
       free[p] = random.nextInt(chance(30) ? 4 : 60);
-      total[p] = chance(40) ? Pool.UNKNOWN : Math.max(free[p], random.nextInt(40));
+      int pool = p;
+      long held =
+          requests.stream().flatMapToInt(r -> Arrays.stream(r.held[pool])).distinct().count();
+      total[p] = chance(40) ? Pool.UNKNOWN : Math.max(free[p] + held, random.nextInt(40));
     }
     int[] adapterPages = random.ints(ADAPTERS, 0, 5).toArray();
     CapacityRules capacity = capacity(set, encoders, size);
