@@ -110,7 +110,7 @@ public record FleetSetup(
         deployment.name(),
         stages,
         planned.workers(),
-        messages(planned, Severity.WARNING),
+        warnings(planned),
         deployment.workloads().getFirst().concurrency());
   }
 
@@ -175,6 +175,20 @@ public record FleetSetup(
         .toList();
   }
 
+  /** What planning says, and where a replay departs from the file. */
+  private static List<String> warnings(DeploymentPlan planned) {
+    var warnings = new ArrayList<>(messages(planned, Severity.WARNING));
+    for (WorkerPlan worker : planned.workers()) {
+      if (worker.worker().capacityPolicy() == CapacityPolicy.MAX_UTILIZATION) {
+        warnings.add(
+            worker.worker().name()
+                + ": the file asks for MAX_UTILIZATION; the replay promises pages to a request's"
+                + " end and pauses nobody, which is GUARANTEED_NO_EVICT");
+      }
+    }
+    return warnings;
+  }
+
   private static ServerStage stage(WorkerPlan worker, Options options) {
     SeatPlan plan = worker.plan().orElseThrow();
     WorkerConfig config = worker.worker();
@@ -199,7 +213,7 @@ public record FleetSetup(
             base.cap(),
             base.queue(),
             base.policies(),
-            // The engine promises pages to the end: who would pause instead is run without.
+            // The engine promises pages to the end; warnings() says so to who asks for less.
             config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
                 ? CapacityRule.STATIC_BATCH
                 : CapacityRule.GUARANTEED_NO_EVICT);
