@@ -47,7 +47,7 @@ class NaiveFleetTest {
   @Tag("deep")
   @Test
   void everyIterationIsTheModelsInManyRuns() {
-    runs(400_000);
+    runs(80_000);
   }
 
   private static void runs(int count) {
