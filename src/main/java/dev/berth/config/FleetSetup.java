@@ -7,7 +7,6 @@ import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
-import dev.berth.plan.StartupValidator;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
 import dev.berth.replay.TransferModel;
@@ -217,7 +216,6 @@ public record FleetSetup(
             config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
                 ? CapacityRule.STATIC_BATCH
                 : CapacityRule.GUARANTEED_NO_EVICT);
-    StartupValidator.check(plan, engine.pools()).orThrow();
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
     return new ServerStage(

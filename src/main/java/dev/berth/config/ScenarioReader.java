@@ -146,8 +146,6 @@ public final class ScenarioReader {
               entry.getKey(),
               arm.requireString("title"),
               engine(arm, layers, load),
-              policies(layers),
-              arm.optBoolean("override_validator", false),
               arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of()),
               arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of()),
               sameAs));
@@ -211,9 +209,7 @@ public final class ScenarioReader {
                       + reasons.stream().map(Reason::message).collect(Collectors.joining("; ")));
         };
     Optional<ConfigNode> whatIf = arm.findChild("what_if");
-    if (whatIf.isPresent()) {
-      plan = plan.withWhatIf(whatIf(whatIf.get()));
-    }
+    plan = plan.withWhatIf(whatIf(arm));
     Optional<ConfigNode> gateNode = layers.find("gate");
     FillGate gate = gateNode.map(node -> gate(node, load)).orElse(FillGate.NONE);
     RetiringMark mark =
@@ -305,8 +301,16 @@ public final class ScenarioReader {
     return kind == FillGate.Kind.NONE ? FillGate.NONE : new FillGate(kind, load.requests());
   }
 
-  private static WhatIf whatIf(ConfigNode node) {
+  private static WhatIf whatIf(ConfigNode arm) {
     var whatIf = WhatIf.builder();
+    arm.findChild("what_if").ifPresent(node -> whatIf(node, whatIf));
+    if (arm.optBoolean("override_validator", false)) {
+      whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN);
+    }
+    return whatIf.build();
+  }
+
+  private static void whatIf(ConfigNode node, WhatIf.Builder whatIf) {
     node.findInt("seats", 1, MAX).ifPresent(whatIf::seats);
     node.findInt("leases", 1, MAX).ifPresent(whatIf::leases);
     node.findInt("reserved", 0, MAX).ifPresent(whatIf::reserved);
@@ -319,7 +323,6 @@ public final class ScenarioReader {
     if (node.optBoolean("headroom_under_pipeline", false)) {
       whatIf.with(WhatIf.Switch.HEADROOM_UNDER_PIPELINE);
     }
-    return whatIf.build();
   }
 
   // ------------------------------------------------------------------------------ what must come

@@ -5,14 +5,11 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.internal.NativeCore;
-import dev.berth.plan.KeyedBy;
 import dev.berth.plan.PolicySet;
-import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
-import java.util.List;
 
 /**
  * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
@@ -200,15 +197,6 @@ public record EngineConfig(
     return plan.shape().pipelineSize();
   }
 
-  /** The pools that an engine makes, for the start-up validator. */
-  public List<RegisteredPool> pools() {
-    return List.of(
-        RegisteredPool.of("seat pool", KeyedBy.SEAT, plan.seats().count()),
-        RegisteredPool.of("lease map", KeyedBy.LEASE, plan.leases().count()),
-        RegisteredPool.of("batch", KeyedBy.BATCH_POSITION, plan.batchPositions().count()),
-        RegisteredPool.unbounded("request table", KeyedBy.LEASE));
-  }
-
   /** How the gather counts retiring requests. */
   public RetiringRule retiringRule() {
     if (!plan.excludesRetiring()) {
@@ -251,7 +239,7 @@ public record EngineConfig(
         Math.toIntExact(rows(plan, cap)),
         plan.seats().count(),
         plan.spendableLeases(),
-        plan.reservedSpendable() ? 0 : plan.reservedLeases(),
+        plan.withheldLeases(),
         plan.batchPositions().count(),
         plan.shape().maxNumTokens(),
         plan.shape().draftTokens(),

@@ -311,6 +311,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     }
     return new RunResult(
         config,
+        group.engine(0).startUp(),
         ending,
         detail,
         arrivals.total(),

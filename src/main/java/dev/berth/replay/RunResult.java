@@ -3,11 +3,13 @@ package dev.berth.replay;
 
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
+import dev.berth.plan.StartupValidator;
 
 /**
  * How a run ended and what it added up to.
  *
  * @param config what ran
+ * @param startUp what the start-up validator said of the plan and the pools of the first rank
  * @param ending why it stopped
  * @param detail who waits for what, or who diverged; empty if all is done
  * @param requests requests of the load
@@ -28,6 +30,7 @@ import dev.berth.engine.EngineConfig;
  */
 public record RunResult(
     EngineConfig config,
+    StartupValidator.Verdict startUp,
     Ending ending,
     String detail,
     int requests,

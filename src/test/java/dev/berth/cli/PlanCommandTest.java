@@ -49,6 +49,9 @@ class PlanCommandTest {
         .contains("step        256 tokens for a full batch of 128 x (1 + 1), max_num_tokens 256")
         .contains("class       movable; a step carries 2 whole prompts")
         .contains("capacity    1024 generations, overflow 0")
+        .contains(
+            "at start    seat pool, lease map, padding lease pool, batch compared with the plan;"
+                + " skipped, without a bound: page counter")
         .contains("planned with overlap on; the file says off [overlap-assumed]")
         .endsWith("works" + System.lineSeparator());
   }

@@ -144,7 +144,7 @@ class NaiveFleetTest {
       if (oneIn(4)) {
         whatIf.seats(between(1, 2 * batch * plan.shape().pipelineSize() + 1));
       }
-      plan = plan.withWhatIf(whatIf.build());
+      plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       EngineConfig defaults = EngineConfig.of(plan, role);
       return new EngineConfig(
           plan,
