@@ -21,7 +21,7 @@ import dev.berth.plan.StartupValidator;
  * @param resident requests still on ranks
  * @param generating those of them whose KV is here
  * @param init those of them whose KV wasn't asked for
- * @param leaked seats and leases that no request holds
+ * @param leaked seats, leases and pages that no request holds
  * @param waiting requests still in the queue
  * @param fetched requests that were admitted
  * @param gateOpen whether the fill gate is open
