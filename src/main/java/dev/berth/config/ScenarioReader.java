@@ -3,10 +3,9 @@ package dev.berth.config;
 
 import dev.berth.BerthException;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
@@ -224,7 +223,7 @@ public final class ScenarioReader {
               .map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20))
               .orElse(EngineConfig.RANGE_END),
           mark,
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           layers.optSwitch("chunked_context", false)
               ? Chunking.FIRST_COME_FIRST_SERVED
               : Chunking.NONE,
@@ -241,7 +240,7 @@ public final class ScenarioReader {
           policies(layers),
           layers
               .find("capacity")
-              .map(n -> n.asEnum(CapacityRule.class))
+              .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
               .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (ConfigException e) {
       throw e;

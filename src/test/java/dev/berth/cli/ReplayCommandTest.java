@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine.Model.OptionSpec;
 import tools.jackson.jr.ob.JSON;
 
 class ReplayCommandTest {
@@ -321,6 +322,32 @@ class ReplayCommandTest {
     assertThat(result.exit()).isZero();
     // 20 GiB · 0.8 / (61 · 576 B · 32 tokens) = 15,279 pages
     assertThat(result.out()).contains("KV pages    15,279 a rank");
+  }
+
+  // ------------------------------------------------------------------------------ shared
+
+  private static OptionSpec option(String command, String name) {
+    var commands = Main.commandLine().getSubcommands();
+    return Objects.requireNonNull(commands.get(command)).getCommandSpec().findOption(name);
+  }
+
+  @Test
+  void planAndReplayKnowTheSamePlanningOptions() {
+    var shared =
+        List.of(
+            "--assume-overlap",
+            "--policy",
+            "--trait",
+            "--model",
+            "--free-memory",
+            "--fraction",
+            "--reserve");
+    for (String option : shared) {
+      var plan = option("plan", option);
+      var replay = option("replay", option);
+      assertThat(replay.description()).as(option).isEqualTo(plan.description());
+      assertThat(replay.userObject()).as("declared once").isEqualTo(plan.userObject());
+    }
   }
 
   // ------------------------------------------------------------------------------ bad input

@@ -3,9 +3,8 @@ package dev.berth.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
@@ -151,7 +150,7 @@ class NaiveFleetTest {
           role,
           oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
           defaults.mark(),
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           Chunking.values()[random.nextInt(2)],
           oneIn(2) ? -1 : between(4, 60),
           role == WorkerRole.GENERATION && oneIn(3)
