@@ -3,10 +3,9 @@ package dev.berth.config;
 
 import dev.berth.BerthException;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
@@ -146,8 +145,6 @@ public final class ScenarioReader {
               entry.getKey(),
               arm.requireString("title"),
               engine(arm, layers, load),
-              policies(layers),
-              arm.optBoolean("override_validator", false),
               arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of()),
               arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of()),
               sameAs));
@@ -211,9 +208,7 @@ public final class ScenarioReader {
                       + reasons.stream().map(Reason::message).collect(Collectors.joining("; ")));
         };
     Optional<ConfigNode> whatIf = arm.findChild("what_if");
-    if (whatIf.isPresent()) {
-      plan = plan.withWhatIf(whatIf(whatIf.get()));
-    }
+    plan = plan.withWhatIf(whatIf(arm));
     Optional<ConfigNode> gateNode = layers.find("gate");
     FillGate gate = gateNode.map(node -> gate(node, load)).orElse(FillGate.NONE);
     RetiringMark mark =
@@ -228,7 +223,7 @@ public final class ScenarioReader {
               .map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20))
               .orElse(EngineConfig.RANGE_END),
           mark,
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           layers.optSwitch("chunked_context", false)
               ? Chunking.FIRST_COME_FIRST_SERVED
               : Chunking.NONE,
@@ -245,7 +240,7 @@ public final class ScenarioReader {
           policies(layers),
           layers
               .find("capacity")
-              .map(n -> n.asEnum(CapacityRule.class))
+              .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
               .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (ConfigException e) {
       throw e;
@@ -305,8 +300,16 @@ public final class ScenarioReader {
     return kind == FillGate.Kind.NONE ? FillGate.NONE : new FillGate(kind, load.requests());
   }
 
-  private static WhatIf whatIf(ConfigNode node) {
+  private static WhatIf whatIf(ConfigNode arm) {
     var whatIf = WhatIf.builder();
+    arm.findChild("what_if").ifPresent(node -> whatIf(node, whatIf));
+    if (arm.optBoolean("override_validator", false)) {
+      whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN);
+    }
+    return whatIf.build();
+  }
+
+  private static void whatIf(ConfigNode node, WhatIf.Builder whatIf) {
     node.findInt("seats", 1, MAX).ifPresent(whatIf::seats);
     node.findInt("leases", 1, MAX).ifPresent(whatIf::leases);
     node.findInt("reserved", 0, MAX).ifPresent(whatIf::reserved);
@@ -319,7 +322,6 @@ public final class ScenarioReader {
     if (node.optBoolean("headroom_under_pipeline", false)) {
       whatIf.with(WhatIf.Switch.HEADROOM_UNDER_PIPELINE);
     }
-    return whatIf.build();
   }
 
   // ------------------------------------------------------------------------------ what must come

@@ -50,7 +50,11 @@ public final class LockstepGroup implements AutoCloseable {
   private boolean launched;
   private boolean stepping;
 
-  /** All engines of a worker, with empty tables. */
+  /**
+   * All engines of a worker, with empty tables.
+   *
+   * @throws BerthException CONFIGURATION with every disagreement of the start-up validator
+   */
   public LockstepGroup(EngineConfig config) {
     this.config = config;
     int world = Math.multiplyExact(config.ranks(), config.stages());

@@ -57,60 +57,42 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     return new ClosedLoop(this);
   }
 
-  private static final class ClosedLoop implements Arrivals {
+  private static final class ClosedLoop extends ClosedArrivals {
     private final Load load;
-    private final int total;
-    private int sent;
     private int group;
     private int sentOfGroup;
 
     ClosedLoop(Load load) {
+      super(load.concurrency, load.requests());
       this.load = load;
-      this.total = load.requests();
-    }
-
-    @Override
-    public int total() {
-      return total;
-    }
-
-    @Override
-    public int sent() {
-      return sent;
     }
 
     @Override
     public int due(long gather, double nowMicros, long ended) {
-      long room = Math.min(total - sent, load.concurrency - (sent - ended));
-      if (gather < load.waves.size()) {
-        room = Math.min(room, load.waves.get((int) gather));
-      }
-      return (int) Math.max(0, room);
+      int room = super.due(gather, nowMicros, ended);
+      return gather < load.waves.size() ? Math.min(room, load.waves.get((int) gather)) : room;
     }
 
     @Override
-    public Request next() {
+    Request request(int number) {
       Group g = load.groups.get(group);
-      Request request =
-          Request.of(sent, g.inputTokens, g.outputTokens)
-              .withScheduling(g.scheduling)
-              .withTag(sent);
-      sent++;
       sentOfGroup++;
       if (sentOfGroup == g.count) {
         group++;
         sentOfGroup = 0;
       }
-      return request;
+      return Request.of(number, g.inputTokens, g.outputTokens)
+          .withScheduling(g.scheduling)
+          .withTag(number);
     }
 
     @Override
     public double nextAtMicros(long gather) {
       // Waves are counted in gathers, so as long as one is to come the fleet has to go on
       // gathering.
-      return gather < load.waves.size() && sent < total
+      return gather < load.waves.size() && sent() < total()
           ? Double.NEGATIVE_INFINITY
-          : Double.POSITIVE_INFINITY;
+          : super.nextAtMicros(gather);
     }
   }
 }

@@ -3,9 +3,9 @@ package dev.berth.journey;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.test;
 
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
@@ -145,7 +144,7 @@ public final class TestConfig {
         role,
         rangeEnd,
         mark.orElse(defaults.mark()),
-        role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+        EngineConfig.transfer(role),
         chunking,
         pages,
         gate,
