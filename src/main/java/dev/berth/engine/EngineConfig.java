@@ -9,7 +9,7 @@ import dev.berth.plan.KeyedBy;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
-import dev.berth.request.WaitingQueue;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
 import java.util.List;
@@ -28,7 +28,7 @@ import java.util.List;
  * @param gate what holds a benchmark fill
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
- * @param queue order of the waiting queue
+ * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
  * @param capacity how pages are promised; the engine counts them to a request's end, so what would
  *     have to pause or to count nothing is refused
@@ -44,7 +44,7 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue,
+    QueueRules queue,
     PolicySet policies,
     CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
@@ -113,7 +113,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -128,6 +128,24 @@ public record EngineConfig(
         queue,
         PolicySet.DEFAULT,
         CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with another order of the waiting queue. */
+  public EngineConfig withQueue(QueueRules rules) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        rules,
+        policies,
+        capacity);
   }
 
   /** The same engine with other policies. */
@@ -170,7 +188,7 @@ public record EngineConfig(
         FillGate.NONE,
         RetiringTokens.EXCLUDED,
         RankCap.HARD,
-        WaitingQueue.Policy.FCFS);
+        QueueRules.FCFS);
   }
 
   /** Overlap marks; a pipeline marks on every stage, so that the stages agree. */

@@ -3,6 +3,7 @@ package dev.berth.replay;
 
 import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import java.util.List;
 
 /**
@@ -21,8 +22,27 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
    * @param inputTokens prompt length
    * @param outputTokens output limit
    * @param scheduling placement wishes
+   * @param priority larger is more urgent
+   * @param terms tenant and deadline, which counts from the iteration for which a request is sent
    */
-  public record Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
+  public record Group(
+      int count,
+      int inputTokens,
+      int outputTokens,
+      SchedulingParams scheduling,
+      double priority,
+      ServiceTerms terms) {
+    /** Requests of default priority, of no tenant in particular, without a deadline. */
+    public Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
+      this(
+          count,
+          inputTokens,
+          outputTokens,
+          scheduling,
+          Request.DEFAULT_PRIORITY,
+          ServiceTerms.NONE);
+    }
+
     public Group {
       if (count < 1 || inputTokens < 1 || outputTokens < 1) {
         throw new IllegalArgumentException(
@@ -63,6 +83,7 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     private int sent;
     private int group;
     private int sentOfGroup;
+    private long gather;
 
     ClosedLoop(Load load) {
       this.load = load;
@@ -80,10 +101,11 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     }
 
     @Override
-    public int due(long gather, double nowMicros, long ended) {
+    public int due(long nextGather, double nowMicros, long ended) {
+      gather = nextGather;
       long room = Math.min(total - sent, load.concurrency - (sent - ended));
-      if (gather < load.waves.size()) {
-        room = Math.min(room, load.waves.get((int) gather));
+      if (nextGather < load.waves.size()) {
+        room = Math.min(room, load.waves.get((int) nextGather));
       }
       return (int) Math.max(0, room);
     }
@@ -94,6 +116,8 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
       Request request =
           Request.of(sent, g.inputTokens, g.outputTokens)
               .withScheduling(g.scheduling)
+              .withPriority(g.priority)
+              .withTerms(terms(g.terms))
               .withTag(sent);
       sent++;
       sentOfGroup++;
@@ -102,6 +126,12 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
         sentOfGroup = 0;
       }
       return request;
+    }
+
+    private ServiceTerms terms(ServiceTerms ofGroup) {
+      return ofGroup.deadline() == ServiceTerms.NO_DEADLINE
+          ? ofGroup
+          : ofGroup.withDeadline(gather + ofGroup.deadline());
     }
 
     @Override
