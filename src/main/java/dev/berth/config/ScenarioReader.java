@@ -26,8 +26,11 @@ import dev.berth.replay.CostModel;
 import dev.berth.replay.Expectation;
 import dev.berth.replay.Load;
 import dev.berth.replay.Scenario;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
+import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import java.util.ArrayList;
@@ -108,7 +111,12 @@ public final class ScenarioReader {
         node.requireInt(count, 1, MAX),
         either(node, defaults, "input_tokens").asInt(1, MAX),
         either(node, defaults, "output_tokens").asInt(1, MAX),
-        scheduling);
+        scheduling,
+        node.optDouble("priority", Request.DEFAULT_PRIORITY, -1e18, 1e18),
+        new ServiceTerms(
+            node.optLong("tenant", 0, Long.MIN_VALUE, Long.MAX_VALUE),
+            node.optInt("weight", 1, 1, ServiceTerms.MAX_WEIGHT),
+            node.optLong("deadline", ServiceTerms.NO_DEADLINE, 0, MAX)));
   }
 
   private static ConfigNode either(ConfigNode first, ConfigNode second, String key) {
@@ -233,10 +241,7 @@ public final class ScenarioReader {
               .flatMap(w -> w.findEnum("retiring_tokens", RetiringTokens.class))
               .orElse(RetiringTokens.EXCLUDED),
           whatIf.flatMap(w -> w.findEnum("router_cap", RankCap.class)).orElse(RankCap.HARD),
-          layers
-              .find("queue")
-              .map(n -> n.asEnum(WaitingQueue.Policy.class))
-              .orElse(WaitingQueue.Policy.FCFS),
+          queue(layers),
           policies(layers),
           layers
               .find("capacity")
@@ -247,6 +252,21 @@ public final class ScenarioReader {
     } catch (IllegalArgumentException | BerthException e) {
       throw arm.error(String.valueOf(e.getMessage()));
     }
+  }
+
+  private static QueueRules queue(Layers layers) {
+    WaitingQueue.Policy policy =
+        layers
+            .find("queue")
+            .map(n -> n.asEnum(WaitingQueue.Policy.class))
+            .orElse(WaitingQueue.Policy.FCFS);
+    Optional<ConfigNode> patience = layers.find("patience");
+    if (patience.isPresent() && policy != WaitingQueue.Policy.DEADLINE) {
+      throw patience.get().error("is for 'queue: deadline' only");
+    }
+    return patience
+        .map(n -> new QueueRules(policy, n.asLong(0, MAX)))
+        .orElse(QueueRules.of(policy));
   }
 
   /** Without attention DP a wish for a rank means nothing. */

@@ -8,7 +8,7 @@ import dev.berth.capacity.Chunking;
 import dev.berth.internal.NativeCore;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
-import dev.berth.request.WaitingQueue;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
 import java.util.Collections;
@@ -29,7 +29,7 @@ import java.util.Set;
  * @param gate what holds a benchmark fill
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
- * @param queue order of the waiting queue
+ * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
  * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
  */
@@ -44,7 +44,7 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue,
+    QueueRules queue,
     PolicySet policies,
     CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
@@ -116,7 +116,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -131,6 +131,24 @@ public record EngineConfig(
         queue,
         PolicySet.DEFAULT,
         CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with another order of the waiting queue. */
+  public EngineConfig withQueue(QueueRules rules) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        rules,
+        policies,
+        capacity);
   }
 
   /** The same engine with other policies. */
@@ -173,7 +191,7 @@ public record EngineConfig(
         FillGate.NONE,
         RetiringTokens.EXCLUDED,
         RankCap.HARD,
-        WaitingQueue.Policy.FCFS);
+        QueueRules.FCFS);
   }
 
   /** Requests go through transfer states where KV is received: in generation-only workers. */

@@ -109,12 +109,15 @@ public final class LockstepGroup implements AutoCloseable {
     if (fit instanceof Outcome.Refused) {
       return fit;
     }
+    WaitingQueue.Offer offer = WaitingQueue.Offer.QUEUED;
     for (Admission admission : admissions) {
-      if (admission.offer(request) == WaitingQueue.Offer.DUPLICATE) {
-        return Outcome.DUPLICATE;
-      }
+      offer = admission.offer(request); // alike on every stage
     }
-    return Outcome.QUEUED;
+    return switch (offer) {
+      case QUEUED -> Outcome.QUEUED;
+      case DUPLICATE -> Outcome.DUPLICATE;
+      case EXPIRED -> Outcome.EXPIRED;
+    };
   }
 
   /**

@@ -3,6 +3,7 @@ package dev.berth.replay;
 
 import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import java.util.List;
 
 /**
@@ -21,8 +22,27 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
    * @param inputTokens prompt length
    * @param outputTokens output limit
    * @param scheduling placement wishes
+   * @param priority larger is more urgent
+   * @param terms tenant and deadline, which counts from the iteration for which a request is sent
    */
-  public record Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
+  public record Group(
+      int count,
+      int inputTokens,
+      int outputTokens,
+      SchedulingParams scheduling,
+      double priority,
+      ServiceTerms terms) {
+    /** Requests of default priority, of no tenant in particular, without a deadline. */
+    public Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
+      this(
+          count,
+          inputTokens,
+          outputTokens,
+          scheduling,
+          Request.DEFAULT_PRIORITY,
+          ServiceTerms.NONE);
+    }
+
     public Group {
       if (count < 1 || inputTokens < 1 || outputTokens < 1) {
         throw new IllegalArgumentException(
@@ -61,6 +81,7 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     private final Load load;
     private int group;
     private int sentOfGroup;
+    private long gather;
 
     ClosedLoop(Load load) {
       super(load.concurrency, load.requests());
@@ -68,9 +89,12 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     }
 
     @Override
-    public int due(long gather, double nowMicros, long ended) {
-      int room = super.due(gather, nowMicros, ended);
-      return gather < load.waves.size() ? Math.min(room, load.waves.get((int) gather)) : room;
+    public int due(long nextGather, double nowMicros, long ended) {
+      gather = nextGather;
+      int room = super.due(nextGather, nowMicros, ended);
+      return nextGather < load.waves.size()
+          ? Math.min(room, load.waves.get((int) nextGather))
+          : room;
     }
 
     @Override
@@ -83,7 +107,15 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
       }
       return Request.of(number, g.inputTokens, g.outputTokens)
           .withScheduling(g.scheduling)
+          .withPriority(g.priority)
+          .withTerms(terms(g.terms))
           .withTag(number);
+    }
+
+    private ServiceTerms terms(ServiceTerms ofGroup) {
+      return ofGroup.deadline() == ServiceTerms.NO_DEADLINE
+          ? ofGroup
+          : ofGroup.withDeadline(gather + ofGroup.deadline());
     }
 
     @Override

@@ -10,11 +10,11 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.SchedulingParams;
-import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.test.FleetProbe;
 import dev.berth.test.NaiveFleet;
@@ -158,7 +158,7 @@ class NaiveFleetTest {
               : FillGate.NONE,
           RetiringTokens.values()[random.nextInt(2)],
           oneIn(8) ? RankCap.OFF : RankCap.HARD,
-          WaitingQueue.Policy.FCFS);
+          QueueRules.FCFS);
     }
 
     void toTheEnd() {

@@ -12,7 +12,7 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
-import dev.berth.request.WaitingQueue;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import java.util.Optional;
 
@@ -150,6 +150,6 @@ public final class TestConfig {
         gate,
         RetiringTokens.EXCLUDED,
         cap,
-        WaitingQueue.Policy.FCFS);
+        QueueRules.FCFS);
   }
 }
