@@ -96,7 +96,7 @@ threads() {
 fuzz() {
   local seconds="$1" target name running="" failed=0
   (cd native && cmake --preset fuzz --log-level=WARNING)
-  cmake --build build/fuzz
+  cmake --build build/fuzz --target fuzzers
   for target in build/fuzz/fuzz/*_fuzz; do
     name="$(basename "$target")"
     mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found/$name" "native/fuzz/seeds/$name"
