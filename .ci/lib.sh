@@ -138,6 +138,9 @@ install_tools() {
     command -v "$tool" > /dev/null || missing="$missing $tool"
   done
   command -v nm > /dev/null || missing="$missing binutils"
+  command -v clang++-14 > /dev/null || missing="$missing clang-14"
+  compgen -G '/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' > /dev/null ||
+    missing="$missing libclang-rt-14-dev"
   if [ -n "$missing" ]; then
     apt-get update -q
     # shellcheck disable=SC2086
@@ -177,6 +180,27 @@ sanitizers() {
 
 threads() {
   TSAN_OPTIONS=halt_on_error=1 native_preset tsan
+}
+
+# Every fuzz target for so many seconds, all at a time, with ASan and UBSan, from the seeds in native/fuzz/seeds. What one
+# finds is left in build/fuzz/found/<target>: to be kept in native/fuzz/found/<target>, which ctest replays.
+fuzz() {
+  local seconds="$1" target name running="" failed=0
+  (cd native && cmake --preset fuzz --log-level=WARNING)
+  cmake --build build/fuzz --target fuzzers
+  for target in build/fuzz/fuzz/*_fuzz; do
+    name="$(basename "$target")"
+    mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found/$name" "native/fuzz/seeds/$name"
+    "$target" -max_total_time="$seconds" -max_len=2048 -len_control=10 -timeout=60 -verbosity=0 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/found/$name/" "build/fuzz/corpus/$name" "native/fuzz/seeds/$name" \
+      > "build/fuzz/$name.log" 2>&1 &
+    running="$running $!:$name"
+  done
+  for target in $running; do
+    wait "${target%%:*}" || { failed=1; tail -n 40 "build/fuzz/${target#*:}.log"; }
+    echo "summary: ${target#*:} $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/${target#*:}.log") inputs"
+  done
+  return "$failed"
 }
 
 # A build with nothing changed runs no native compile step.
