@@ -311,8 +311,8 @@ class KvWorld {
     bool stopped;
     int32_t beams;
     int32_t parted[4];  // position from which a beam goes its own way
-    int32_t in_index;  // exact mode: blocks referenced
-    bool stuck;        // exact mode: stores no more
+    int32_t in_index;   // exact mode: blocks referenced
+    bool stuck;         // exact mode: stores no more
   };
   int32_t tpb() const { return shape_.config.tokens_per_block; }
   int32_t ceil(int32_t tokens) const { return (tokens + tpb() - 1) / tpb(); }
@@ -632,9 +632,8 @@ class KvWorld {
     o.flags = BERTH_KV_PIN;
     const int32_t status = kv_.apply(o);
     if (o.handle == 0) {
-      REQUIRE(status == BERTH_OK ||
-              (status == BERTH_E_EXHAUSTED &&
-               static_cast<int32_t>(pins_.size() + plans_.size()) == shape_.config.pins));
+      REQUIRE(status == BERTH_OK || (status == BERTH_E_EXHAUSTED &&
+                                     static_cast<int32_t>(pins_.size() + plans_.size()) == shape_.config.pins));
       return;
     }
     const int32_t blocks = (o.matched - o.partial) / tpb();
@@ -716,7 +715,8 @@ class KvWorld {
       if (life(view.life_cycle).window == 0) continue;
       for (size_t i = 0; i < rows; ++i) {
         const int32_t *keys = table.data() + (v * rows + i) * 2 * width;
-        const std::vector<int32_t> list = i < n ? kv_.blocks(who[i]->handle, view.life_cycle, beams[i]) : std::vector<int32_t>();
+        const std::vector<int32_t> list =
+            i < n ? kv_.blocks(who[i]->handle, view.life_cycle, beams[i]) : std::vector<int32_t>();
         for (size_t k = 0; k < width; ++k) {
           int32_t key = i >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched;
           int32_t val = key;
