@@ -15,6 +15,7 @@ import dev.berth.BerthException;
  * @param children further sequences of the same prompt (n - 1), 0 or more; they cost admission
  *     budget (spec 01 §3.4)
  * @param tag the caller's own number, returned with the result
+ * @param route what routers may know of it beyond its size, {@link RouteKey#NONE} if nothing
  */
 public record Request(
     long id,
@@ -23,7 +24,8 @@ public record Request(
     double priority,
     SchedulingParams scheduling,
     int children,
-    long tag) {
+    long tag,
+    RouteKey route) {
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
@@ -49,6 +51,18 @@ public record Request(
     }
   }
 
+  /** A request of which routers know its size and wishes only. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag) {
+    this(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, RouteKey.NONE);
+  }
+
   /** A request with default priority and no placement wishes. */
   public static Request of(long id, int promptTokens, int maxNewTokens) {
     return new Request(
@@ -57,12 +71,18 @@ public record Request(
 
   /** The same request with placement wishes. */
   public Request withScheduling(SchedulingParams wishes) {
-    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag);
+    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag, route);
   }
 
   /** The same request with another caller's number. */
   public Request withTag(long newTag) {
-    return new Request(id, promptTokens, maxNewTokens, priority, scheduling, children, newTag);
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, route);
+  }
+
+  /** The same request with what routers may know of it. */
+  public Request withRoute(RouteKey key) {
+    return new Request(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, key);
   }
 
   /** Admission budget that the request takes: itself and its children (spec 01 §3.4). */
