@@ -484,7 +484,7 @@ void KvCache::close(Sequence &s) noexcept {
       if (s.state_block != kNone) let_go(l, s.state_block, kTails);
       continue;
     }
-    for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), s.in_index, s.blocks);
+    for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), own(s, j), s.blocks);
     if (!life(l).full()) {
       if (s.partial_block != kNone && loc(s.partial_block, l) != kNone) let_go(l, s.partial_block, kTails);
       // From the end: the page nearest to it is the last to go.
@@ -528,7 +528,7 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
       if (life(l).full() || history == s.history) continue;
       for (int64_t b = std::max(stale.first, life(l).stale(s.history, tpb).second);
            b < std::min<int64_t>(stale.second, s.blocks); ++b) {
-        for (int32_t j = 0; b >= s.in_index && j < s.beams; ++j) gains[g] += pages(s, j, l)[b] != kNone;
+        for (int32_t j = 0; j < s.beams; ++j) gains[g] += b >= own(s, j) && pages(s, j, l)[b] != kNone;
       }
     }
     if (!ensure(needs, gains, op)) return Status::kExhausted;
@@ -609,7 +609,7 @@ void KvCache::advance(Sequence &s, int32_t history) noexcept {
       const int32_t first = static_cast<int32_t>(std::max(stale.first, life(l).stale(s.history, tpb).second));
       const int32_t end = static_cast<int32_t>(std::min<int64_t>(stale.second, s.blocks));
       if (first >= end) continue;
-      for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), std::max(first, s.in_index), end);
+      for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), std::max(first, own(s, j)), end);
       if (first < s.in_index) {
         int32_t block = tree_->run(s.tip).last;
         for (int32_t b = s.in_index - 1; b >= first; --b, block = tree_->previous(block)) {
@@ -835,8 +835,10 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = s.beams; j < beams; ++j) {
     if (row_owner_[at(s.row + j)] != 0) return Status::kAlready;
   }
-  // New beams get pages of their own from the block of the present position on; full blocks before it are beam 0's.
-  const int32_t first = std::max(s.in_index, s.history / config_.tokens_per_block);
+  // New beams get pages of their own from the block of the present position on; full blocks before it are beam 0's. A
+  // block that was stored in part is still written behind its tokens: each beam needs its own.
+  const bool begun = s.in_index != 0 && tree_->run(s.tip).fill != config_.tokens_per_block;
+  const int32_t first = std::max(s.in_index - begun, s.history / config_.tokens_per_block);
   if (beams > s.beams) {
     if (state_count_ != 0) return Status::kState;
     Needs needs{};
@@ -868,7 +870,7 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = beams; j < s.beams; ++j) {
     row_owner_[at(s.row + j)] = 0;
     for (int32_t l = 0; l < life_cycles(); ++l) {
-      put_private(l, pages(s, j, l), s.in_index, s.blocks);
+      put_private(l, pages(s, j, l), own(s, j), s.blocks);
       backend_->edit(l, s.row + j, 0, s.blocks, nullptr);
     }
   }

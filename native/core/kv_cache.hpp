@@ -130,6 +130,8 @@ class KvCache {
   const int32_t *pages(const Sequence &s, int32_t beam, int32_t l) const noexcept {
     return const_cast<KvCache *>(this)->pages(s, beam, l);
   }
+  // From which block on a beam's pages are its own: the first beam's before it are the index's, others have none there.
+  static int32_t own(const Sequence &s, int32_t beam) noexcept { return beam == 0 ? s.in_index : 0; }
   Cold &cold(const Sequence &s) noexcept { return cold_[at(number(s))]; }
   const Cold &cold(const Sequence &s) const noexcept { return cold_[at(number(s))]; }
   int32_t *states(const Sequence &s) noexcept { return states_.data() + at(number(s)) * at(state_count_); }

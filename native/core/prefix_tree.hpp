@@ -277,7 +277,6 @@ class PrefixTree {
   void set_expiry(int32_t run, int64_t when) noexcept;
 
   Config config_;
-  uint32_t default_priority_ = 35;
   ZeroedArray<int32_t> tokens_;
   ZeroedArray<Link> links_;
   PageSlots free_blocks_;

@@ -136,6 +136,10 @@ void RankCore::map(berth_core_memory &out) {
   out.active_address = address(active_.data());
   out.ring = ring_size_;
   out.entries_per_batch = batch_capacity_;
+  out.seats = seats_.capacity();
+  out.leases = leases_.capacity();
+  out.reserved_leases = leases_.reserved();
+  out.batch_positions = batch_capacity_ - 1;
 }
 
 void RankCore::mix(uint64_t value) {

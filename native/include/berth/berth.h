@@ -39,7 +39,7 @@ enum berth_status_code {
   BERTH_E_MEMORY = 6,     /* the allocator refused */
   BERTH_E_CAPACITY = 7,   /* the output array of the caller is too small; nothing was written */
   BERTH_E_STATE = 8,      /* the call is not legal in the object's present state */
-  BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: this item was not tried, an earlier one failed */
+  BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: another item failed, so this one was undone or not tried */
   BERTH_E_ROW = 10        /* a row isn't fit to be scheduled: the schedule record says which row and which field */
 };
 
@@ -399,6 +399,11 @@ typedef struct berth_core_memory {
   uint64_t active_address;  /* int32_t[rows]: active rows, oldest first */
   int32_t ring;
   int32_t entries_per_batch;
+  /* sizes of the pools as they were made, for whoever compares them with a plan */
+  int32_t seats;            /* that requests can hold, reserved ones not included; as leases */
+  int32_t leases;
+  int32_t reserved_leases;
+  int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
 } berth_core_memory;
 
 BERTH_API int32_t berth_core_create(const berth_core_config *config, berth_core_t *out);

@@ -19,6 +19,7 @@ module dev.berth {
   exports dev.berth.id;
   exports dev.berth.kv;
   exports dev.berth.plan;
+  exports dev.berth.replay;
   exports dev.berth.request;
   exports dev.berth.route;
 

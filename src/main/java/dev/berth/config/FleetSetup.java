@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
-import dev.berth.plan.StartupValidator;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
 import dev.berth.replay.TransferModel;
@@ -179,14 +177,20 @@ public record FleetSetup(
   private static List<String> warnings(DeploymentPlan planned) {
     var warnings = new ArrayList<>(messages(planned, Severity.WARNING));
     for (WorkerPlan worker : planned.workers()) {
-      if (worker.worker().capacityPolicy() == CapacityPolicy.MAX_UTILIZATION) {
+      if (!kept(worker.worker())) {
         warnings.add(
             worker.worker().name()
-                + ": the file asks for MAX_UTILIZATION; the replay promises pages to a request's"
+                + ": the file asks for "
+                + worker.worker().capacityPolicy()
+                + "; the replay promises pages to a request's"
                 + " end and pauses nobody, which is GUARANTEED_NO_EVICT");
       }
     }
     return warnings;
+  }
+
+  private static boolean kept(WorkerConfig worker) {
+    return EngineConfig.CAPACITY_RULES.contains(worker.capacityPolicy());
   }
 
   private static ServerStage stage(WorkerPlan worker, Options options) {
@@ -213,11 +217,8 @@ public record FleetSetup(
             base.cap(),
             base.queue(),
             base.policies(),
-            // The engine promises pages to the end; warnings() says so to who asks for less.
-            config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
-                ? CapacityRule.STATIC_BATCH
-                : CapacityRule.GUARANTEED_NO_EVICT);
-    StartupValidator.check(plan, engine.pools()).orThrow();
+            // warnings() says so to who asks for another.
+            kept(config) ? config.capacityPolicy() : base.capacity());
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
     return new ServerStage(

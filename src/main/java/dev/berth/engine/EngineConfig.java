@@ -4,15 +4,16 @@ package dev.berth.engine;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.internal.NativeCore;
-import dev.berth.plan.KeyedBy;
 import dev.berth.plan.PolicySet;
-import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
-import dev.berth.request.WaitingQueue;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
-import java.util.List;
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.Set;
 
 /**
  * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
@@ -23,15 +24,14 @@ import java.util.List;
  *     does
  * @param mark where state 14 is set
  * @param transfer whether requests go through transfer states before and after their KV moves
- * @param chunkedContext whether a context may be split over iterations
+ * @param chunkedContext whether a context may be split over iterations, one of {@link #CHUNKINGS}
  * @param pages KV pages of one rank, -1 if they aren't limited
  * @param gate what holds a benchmark fill
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
- * @param queue order of the waiting queue
+ * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
- * @param capacity how pages are promised; the engine counts them to a request's end, so what would
- *     have to pause or to count nothing is refused
+ * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -44,7 +44,7 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue,
+    QueueRules queue,
     PolicySet policies,
     CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
@@ -67,13 +67,14 @@ public record EngineConfig(
     RAW
   }
 
-  /** How a context that doesn't fit in one iteration's tokens is treated. */
-  public enum Chunking {
-    /** Never split. */
-    NONE,
-    /** Split, first come first served. */
-    FIRST_COME_FIRST_SERVED
-  }
+  /** The capacity rules that an engine can keep: it promises pages up to the last token. */
+  public static final Set<CapacityRule> CAPACITY_RULES =
+      Collections.unmodifiableSet(
+          EnumSet.of(CapacityRule.GUARANTEED_NO_EVICT, CapacityRule.STATIC_BATCH));
+
+  /** How an engine can split a context that doesn't fit in one iteration's tokens. */
+  public static final Set<Chunking> CHUNKINGS =
+      Collections.unmodifiableSet(EnumSet.of(Chunking.NONE, Chunking.FIRST_COME_FIRST_SERVED));
 
   public EngineConfig {
     if (role == WorkerRole.GENERATION && transfer == Transfer.NONE) {
@@ -83,14 +84,16 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
-    if (capacity != CapacityRule.GUARANTEED_NO_EVICT && capacity != CapacityRule.STATIC_BATCH) {
+    if (!CAPACITY_RULES.contains(capacity)) {
       throw new IllegalArgumentException(
           "capacity policy "
               + capacity
               + ": the engine promises pages up to the last token; allowed: "
-              + CapacityRule.GUARANTEED_NO_EVICT
-              + ", "
-              + CapacityRule.STATIC_BATCH);
+              + CAPACITY_RULES);
+    }
+    if (!CHUNKINGS.contains(chunkedContext)) {
+      throw new IllegalArgumentException(
+          "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
     }
     long held = Math.max(plan.seats().count(), rows(plan, cap));
     if (held > MOST_ROWS) {
@@ -113,7 +116,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -128,6 +131,24 @@ public record EngineConfig(
         queue,
         PolicySet.DEFAULT,
         CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with another order of the waiting queue. */
+  public EngineConfig withQueue(QueueRules rules) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        rules,
+        policies,
+        capacity);
   }
 
   /** The same engine with other policies. */
@@ -164,13 +185,18 @@ public record EngineConfig(
         role,
         RANGE_END,
         defaultMark(plan),
-        role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+        transfer(role),
         Chunking.NONE,
         -1,
         FillGate.NONE,
         RetiringTokens.EXCLUDED,
         RankCap.HARD,
-        WaitingQueue.Policy.FCFS);
+        QueueRules.FCFS);
+  }
+
+  /** Requests go through transfer states where KV is received: in generation-only workers. */
+  public static Transfer transfer(WorkerRole role) {
+    return role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE;
   }
 
   /** Overlap marks; a pipeline marks on every stage, so that the stages agree. */
@@ -198,15 +224,6 @@ public record EngineConfig(
   /** Pipeline stages. */
   public int stages() {
     return plan.shape().pipelineSize();
-  }
-
-  /** The pools that an engine makes, for the start-up validator. */
-  public List<RegisteredPool> pools() {
-    return List.of(
-        RegisteredPool.of("seat pool", KeyedBy.SEAT, plan.seats().count()),
-        RegisteredPool.of("lease map", KeyedBy.LEASE, plan.leases().count()),
-        RegisteredPool.of("batch", KeyedBy.BATCH_POSITION, plan.batchPositions().count()),
-        RegisteredPool.unbounded("request table", KeyedBy.LEASE));
   }
 
   /** How the gather counts retiring requests. */
@@ -251,7 +268,7 @@ public record EngineConfig(
         Math.toIntExact(rows(plan, cap)),
         plan.seats().count(),
         plan.spendableLeases(),
-        plan.reservedSpendable() ? 0 : plan.reservedLeases(),
+        plan.withheldLeases(),
         plan.batchPositions().count(),
         plan.shape().maxNumTokens(),
         plan.shape().draftTokens(),

@@ -50,7 +50,11 @@ public final class LockstepGroup implements AutoCloseable {
   private boolean launched;
   private boolean stepping;
 
-  /** All engines of a worker, with empty tables. */
+  /**
+   * All engines of a worker, with empty tables.
+   *
+   * @throws BerthException CONFIGURATION with every disagreement of the start-up validator
+   */
   public LockstepGroup(EngineConfig config) {
     this.config = config;
     int world = Math.multiplyExact(config.ranks(), config.stages());
@@ -105,12 +109,15 @@ public final class LockstepGroup implements AutoCloseable {
     if (fit instanceof Outcome.Refused) {
       return fit;
     }
+    WaitingQueue.Offer offer = WaitingQueue.Offer.QUEUED;
     for (Admission admission : admissions) {
-      if (admission.offer(request) == WaitingQueue.Offer.DUPLICATE) {
-        return Outcome.DUPLICATE;
-      }
+      offer = admission.offer(request); // alike on every stage
     }
-    return Outcome.QUEUED;
+    return switch (offer) {
+      case QUEUED -> Outcome.QUEUED;
+      case DUPLICATE -> Outcome.DUPLICATE;
+      case EXPIRED -> Outcome.EXPIRED;
+    };
   }
 
   /**

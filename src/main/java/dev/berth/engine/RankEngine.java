@@ -6,11 +6,15 @@ import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.internal.NativeCore;
+import dev.berth.plan.RegisteredPool;
+import dev.berth.plan.StartupValidator;
+import dev.berth.plan.WhatIf;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
 import dev.berth.request.WaitReason;
 import dev.berth.route.RankState;
+import java.util.List;
 
 /**
  * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md
@@ -43,6 +47,7 @@ public final class RankEngine implements AutoCloseable {
   private final NativeCore core;
   private final RequestTable table;
   private final boolean attentionDp;
+  private final StartupValidator.Verdict startUp;
 
   private final long[] gatherFrame = FrameBoard.frame(Payload.GATHER_WORDS);
   private final long[] voteFrame = FrameBoard.frame(Payload.VOTE_WORDS);
@@ -60,14 +65,27 @@ public final class RankEngine implements AutoCloseable {
   private boolean canQueue;
 
   /**
-   * An engine with an empty request table.
+   * An engine with an empty request table. It starts only if its pools and its plan agree, unless
+   * the plan's what-if overrides the start-up validator.
    *
    * @param rank 0 .. ranks - 1
    * @param stage 0 .. stages - 1
    * @param admission the replicated decisions of this stage; may be shared with other ranks of the
    *     process
+   * @throws BerthException ARGUMENT for a rank or stage outside the worker; CONFIGURATION with
+   *     every disagreement of the start-up validator
    */
   public RankEngine(EngineConfig config, int rank, int stage, Admission admission) {
+    this(config, rank, stage, admission, config.core(stage));
+  }
+
+  /** With a core that may differ from the plan's. */
+  RankEngine(
+      EngineConfig config,
+      int rank,
+      int stage,
+      Admission admission,
+      NativeCore.CoreConfig coreConfig) {
     if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
       throw new BerthException(
           Code.ARGUMENT,
@@ -79,12 +97,30 @@ public final class RankEngine implements AutoCloseable {
     this.frame = stage * config.ranks() + rank;
     this.admission = admission;
     this.attentionDp = config.plan().shape().attentionDp();
-    this.core = NativeCore.create(config.core(stage));
+    this.core = NativeCore.create(coreConfig);
+    this.startUp = StartupValidator.check(config.plan(), pools());
+    if (!config.plan().whatIf().has(WhatIf.Switch.VALIDATOR_OVERRIDDEN) && !startUp.agrees()) {
+      core.close();
+      startUp.orThrow();
+    }
     this.table = new RequestTable(core.rowMemory(), core.coldMemory());
     this.launching = new Batch(core, table);
     this.collecting = new Batch(core, table);
     this.launch = new Effect.Launch(launching);
     this.collect = new Effect.Collect(collecting);
+  }
+
+  /**
+   * This engine's pools with the sizes that they really have, for a {@link StartupValidator} that
+   * looks at pools of the caller's too.
+   */
+  public List<RegisteredPool> pools() {
+    return EnginePool.registered(core.pools());
+  }
+
+  /** What the start-up validator said of them and of the plan. */
+  public StartupValidator.Verdict startUp() {
+    return startUp;
   }
 
   /** The first effect. Call once. */

@@ -37,6 +37,7 @@ public final class NativeCore implements AutoCloseable {
   private final int rows;
   private final int ring;
   private final int entriesPerBatch;
+  private final PoolSizes pools;
   private final MemorySegment iteration;
   private final MemorySegment rowMemory;
   private final MemorySegment coldMemory;
@@ -65,6 +66,12 @@ public final class NativeCore implements AutoCloseable {
       rows = berth_core_memory.rows(map);
       ring = berth_core_memory.ring(map);
       entriesPerBatch = berth_core_memory.entries_per_batch(map);
+      pools =
+          new PoolSizes(
+              berth_core_memory.seats(map),
+              berth_core_memory.leases(map),
+              berth_core_memory.reserved_leases(map),
+              berth_core_memory.batch_positions(map));
       iteration = at(berth_core_memory.iteration_address(map), berth_iteration.sizeof());
       rowMemory = at(berth_core_memory.row_address(map), rows * berth_row.sizeof());
       coldMemory = at(berth_core_memory.cold_address(map), rows * 64L);
@@ -171,6 +178,21 @@ public final class NativeCore implements AutoCloseable {
       long pages,
       int policySet,
       int capacity) {}
+
+  /**
+   * The pools as they were made, told by the core itself.
+   *
+   * @param seats that requests can hold
+   * @param leases that requests can hold
+   * @param reservedLeases that requests never hold
+   * @param batchPositions of requests in one batch
+   */
+  public record PoolSizes(int seats, int leases, int reservedLeases, int batchPositions) {}
+
+  /** The pools of this core. */
+  public PoolSizes pools() {
+    return pools;
+  }
 
   // ------------------------------------------------------------------------------ inboxes
 

@@ -4,7 +4,6 @@ package dev.berth.replay;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.plan.ConfigClass;
-import dev.berth.plan.StartupValidator;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -76,11 +75,6 @@ public final class ScenarioRun {
   }
 
   private static ArmResult run(Scenario scenario, Arm arm, Progress progress) {
-    StartupValidator.Verdict verdict =
-        StartupValidator.check(arm.engine().plan(), arm.engine().pools());
-    if (!arm.validatorOverridden()) {
-      verdict.orThrow();
-    }
     var recorder = new ArmRecorder(arm, scenario.load());
     RunResult run =
         FleetRun.run(
@@ -90,7 +84,7 @@ public final class ScenarioRun {
             scenario.transferMicros(),
             recorder,
             progress);
-    return ArmResult.of(arm, run, recorder, verdict);
+    return ArmResult.of(arm, run, recorder);
   }
 
   /**

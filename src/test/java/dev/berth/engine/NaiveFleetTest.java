@@ -3,19 +3,18 @@ package dev.berth.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.SchedulingParams;
-import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.test.FleetProbe;
 import dev.berth.test.NaiveFleet;
@@ -47,7 +46,7 @@ class NaiveFleetTest {
   @Tag("deep")
   @Test
   void everyIterationIsTheModelsInManyRuns() {
-    runs(400_000);
+    runs(80_000);
   }
 
   private static void runs(int count) {
@@ -144,14 +143,14 @@ class NaiveFleetTest {
       if (oneIn(4)) {
         whatIf.seats(between(1, 2 * batch * plan.shape().pipelineSize() + 1));
       }
-      plan = plan.withWhatIf(whatIf.build());
+      plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       EngineConfig defaults = EngineConfig.of(plan, role);
       return new EngineConfig(
           plan,
           role,
           oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
           defaults.mark(),
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           Chunking.values()[random.nextInt(2)],
           oneIn(2) ? -1 : between(4, 60),
           role == WorkerRole.GENERATION && oneIn(3)
@@ -159,7 +158,7 @@ class NaiveFleetTest {
               : FillGate.NONE,
           RetiringTokens.values()[random.nextInt(2)],
           oneIn(8) ? RankCap.OFF : RankCap.HARD,
-          WaitingQueue.Policy.FCFS);
+          QueueRules.FCFS);
     }
 
     void toTheEnd() {

@@ -552,6 +552,29 @@ class KvCacheTest {
     }
   }
 
+  @Test
+  void beamsPartInABlockThatWasStoredInPart() {
+    var config = config().withBeams(2).withPartialReuse(KvConfig.Partial.COPY);
+    try (var cache = KvCache.create(PLAIN, config, KvSizes.device(16))) {
+      long s = run(cache, 0, tokens(6));
+      cache.stop(s);
+      KvOps ops = cache.newOps(2);
+      ops.widen(s, 2);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      int[] first = cache.pages(s, 0, 0);
+      int[] second = cache.pages(s, 0, 1);
+      assertThat(second[0]).isEqualTo(-1);
+      assertThat(second[1]).isNotIn(-1, first[1]);
+      ops.clear();
+      ops.widen(s, 1);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      cache.check();
+      cache.close(s);
+      assertThat(cache.usage().pages(KvLevel.DEVICE, 0).held()).isZero();
+      cache.check();
+    }
+  }
+
   // ------------------------------------------------------------------------------ tables
 
   @Test

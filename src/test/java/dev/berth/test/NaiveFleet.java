@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.test;
 
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
@@ -598,10 +599,7 @@ public final class NaiveFleet {
     for (Sequence s : contexts) {
       int remaining = s.request.promptTokens() - s.context;
       int left = tokenLimit - rank.batch.tokens();
-      int tokens =
-          config.chunkedContext() == EngineConfig.Chunking.NONE
-              ? remaining
-              : Math.min(remaining, left);
+      int tokens = config.chunkedContext() == Chunking.NONE ? remaining : Math.min(remaining, left);
       WaitReason reason = closed;
       if (reason == WaitReason.NONE) {
         reason =
