@@ -9,6 +9,7 @@ module dev.berth {
   requires static tools.jackson.core;
   requires static tools.jackson.jr.ob;
   requires static info.picocli;
+  requires static jdk.incubator.vector;
 
   exports dev.berth;
   exports dev.berth.capacity;

@@ -16,6 +16,7 @@ import dev.berth.BerthException;
  *     budget (spec 01 §3.4)
  * @param tag the caller's own number, returned with the result
  * @param terms tenant and deadline, {@link ServiceTerms#NONE} if there are none
+ * @param route what routers may know of it beyond its size, {@link RouteKey#NONE} if nothing
  */
 public record Request(
     long id,
@@ -25,7 +26,8 @@ public record Request(
     SchedulingParams scheduling,
     int children,
     long tag,
-    ServiceTerms terms) {
+    ServiceTerms terms,
+    RouteKey route) {
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
@@ -51,6 +53,19 @@ public record Request(
     }
   }
 
+  /** A request of which routers know its size and wishes only. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag,
+      ServiceTerms terms) {
+    this(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, RouteKey.NONE);
+  }
+
   /** A request of no tenant in particular, without a deadline. */
   public Request(
       long id,
@@ -71,25 +86,31 @@ public record Request(
 
   /** The same request with placement wishes. */
   public Request withScheduling(SchedulingParams wishes) {
-    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag, terms);
+    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag, terms, route);
   }
 
   /** The same request with another priority. */
   public Request withPriority(double newPriority) {
     return new Request(
-        id, promptTokens, maxNewTokens, newPriority, scheduling, children, tag, terms);
+        id, promptTokens, maxNewTokens, newPriority, scheduling, children, tag, terms, route);
   }
 
   /** The same request with another caller's number. */
   public Request withTag(long newTag) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, terms);
+        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, terms, route);
   }
 
   /** The same request on other terms. */
   public Request withTerms(ServiceTerms newTerms) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, newTerms);
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, newTerms, route);
+  }
+
+  /** The same request with what routers may know of it. */
+  public Request withRoute(RouteKey key) {
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key);
   }
 
   /**
