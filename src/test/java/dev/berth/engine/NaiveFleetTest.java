@@ -46,7 +46,7 @@ class NaiveFleetTest {
   @Tag("deep")
   @Test
   void everyIterationIsTheModelsInManyRuns() {
-    runs(80_000);
+    runs(150_000);
   }
 
   private static void runs(int count) {
