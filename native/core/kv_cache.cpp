@@ -148,6 +148,7 @@ void KvCache::free_pin(Pin &pin) noexcept {
 // ------------------------------------------------------------------------------ operations
 
 Status KvCache::apply(berth_kv_op &op) noexcept {
+  if (broken_ != 0) return Status::kState;
   op.matched = op.partial = op.deficit = 0;
   op.group = kNone;
   if (op.kind == BERTH_KV_OPEN) return open(op);
@@ -165,7 +166,7 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
     case BERTH_KV_COMMIT: return commit(*s, op);
     case BERTH_KV_STOP:
       if (s->beams != 1) return Status::kState;
-      stop(*s);
+      stop(*s, false);
       return Status::kOk;
     case BERTH_KV_WIDEN: return widen(*s, op);
     case BERTH_KV_RETAIN: return retain(*s, op);
@@ -188,6 +189,7 @@ KvCache::Found KvCache::search(int32_t root, std::span<const int32_t> prompt) no
   const auto usable_tokens =
       prompt.first(std::min(prompt.size() - 1, at(config_.max_blocks) * at(config_.tokens_per_block) - 1));
   PrefixTree::Match match = tree_->find(root, usable_tokens, config_.partial_reuse == 1);
+  if (is_snapshot(match)) return {match, match.blocks * config_.tokens_per_block + match.partial_tokens};
   const int32_t blocks = usable(match);
   if (blocks < match.blocks) {
     match = tree_->shorten(match, blocks);
@@ -229,6 +231,20 @@ int32_t KvCache::usable(const PrefixTree::Match &match) const noexcept {
     if (fits) best = m;
   }
   return best;
+}
+
+// Whether a match ends exactly where a sequence ended within a block, and its states were stored with it.
+bool KvCache::is_snapshot(const PrefixTree::Match &match) const noexcept {
+  if (state_count_ == 0 || match.partial_tokens == 0) return false;
+  const int32_t fill = tree_->run(match.partial_run).fill;
+  if (fill != match.partial_tokens || fill == config_.tokens_per_block) return false;
+  const int64_t history = int64_t{match.blocks} * config_.tokens_per_block + fill;
+  for (int32_t l = 0; l < life_cycles(); ++l) {
+    const LifeCycle::Range stale = life(l).stale(history, config_.tokens_per_block);
+    const bool passed = !life(l).state() && match.blocks >= stale.first && match.blocks < stale.second;
+    if (loc(match.partial_block, l) == kNone && !passed) return false;
+  }
+  return windows_hold(match.blocks, history);
 }
 
 // Whether the path's windows hold what a history needs that ends in the block after them.
@@ -312,6 +328,7 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   s.tenant = op.tenant;
   cold(s).scope = scope;
   s.rebase = (op.flags & BERTH_KV_NO_REBASE) == 0;
+  s.minimal = (op.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
   std::fill_n(states(s), state_count_, kNone);
   ++open_;
   op.handle = handle_of(generation, i);
@@ -331,12 +348,12 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   s.in_index = match.blocks;
   s.committed = s.history = s.capacity = found.tokens;
   s.blocks = ceil_div(found.tokens, config_.tokens_per_block);
+  if (state_count_ != 0) s.state_block = match.partial_tokens != 0 ? match.partial_block : match.last;
+  if (match.blocks == 0 && match.partial_tokens == 0) s.state_block = kNone;
   for (int32_t l = 0; l < life_cycles(); ++l) {
     int32_t *list = pages(s, 0, l);
     if (life(l).state()) {
-      if (match.blocks == 0) continue;
-      s.state_block = match.last;
-      hold(l, match.last);
+      if (s.state_block != kNone) hold(l, s.state_block);
       continue;
     }
     const LifeCycle::Range stale = life(l).stale(s.history, config_.tokens_per_block);
@@ -570,6 +587,8 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
 }
 
 Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept {
+  if (broken_ != 0) [[unlikely]]
+    return Status::kState;
   Status status;
   Sequence *s = find(handle, status);
   if (s == nullptr) return status;
@@ -613,7 +632,10 @@ void KvCache::advance(Sequence &s, int32_t history) noexcept {
       if (first < s.in_index) {
         int32_t block = tree_->run(s.tip).last;
         for (int32_t b = s.in_index - 1; b >= first; --b, block = tree_->previous(block)) {
-          if (b < end && pages(s, 0, l)[b] != kNone) let_go(l, block, kPassed);
+          if (b >= end || pages(s, 0, l)[b] == kNone) continue;
+          let_go(l, block, kPassed);
+          const Special &page = special(l, block);
+          if (s.minimal != 0 && page.holds == 0 && page.plans == 0) drop_special(l, block);
         }
       }
       for (int32_t j = 0; j < s.beams; ++j) {
@@ -643,6 +665,12 @@ Status KvCache::retain(Sequence &s, const berth_kv_op &op) noexcept {
   int64_t expires = PrefixTree::kNever;
   if (op.time >= 0 && op.time < PrefixTree::kNever - now_) expires = now_ + op.time;
   cold(s).range[at(s.ranges++)] = {op.a, end, op.c, expires};
+  // What it found or stored already is kept so too.
+  if (s.tip != kNone) {
+    const int32_t tpb = config_.tokens_per_block;
+    tree_->retain(s.tip, s.in_index, ceil_div(op.a, tpb), ceil_div(end, tpb), op.c, expires,
+                  [&](int32_t run) { emit_priority(run); });
+  }
   return Status::kOk;
 }
 
@@ -654,6 +682,7 @@ Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   if (!s.active || s.beams != 1 || s.commit == Commit::kStopped) return Status::kState;
   const int64_t committed = int64_t{s.committed} + op.token_count;
   if (committed > s.capacity) return Status::kArgument;
+  if (s.minimal != 0 && s.committed != s.history && committed != s.history) return Status::kArgument;
   const int32_t tpb = config_.tokens_per_block;
   int32_t begun = s.committed % tpb;
   const int32_t *next = tokens.data();
@@ -675,7 +704,7 @@ Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   const bool end = (op.flags & BERTH_KV_END) != 0;
   advance(s, std::max(s.history, s.committed));
   store_state(s, end);
-  if (end) stop(s);
+  if (end) stop(s, true);
   return Status::kOk;
 }
 
@@ -750,7 +779,7 @@ void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) 
         --held_[at(g)];
         ++cached_[at(g)];
         emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, cold(s).scope, config_.tokens_per_block, 0,
-             level, config_.default_priority);
+             level, ring_ ? tree_->run(tree_->run_of(block)).priority : 0);
       }
       if (!life(l).full()) hold(l, block);
     }
@@ -784,7 +813,11 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
       s.history != s.in_index * config_.tokens_per_block) {
     return;
   }
-  const int32_t block = tree_->run(s.tip).last;
+  attach_state(s, tree_->run(s.tip).last, end);
+}
+
+// The states as they are become those of the block: moved at the end, else copied if there is room.
+void KvCache::attach_state(Sequence &s, int32_t block, bool end) noexcept {
   Needs needs{};
   for (int32_t l = 0; l < life_cycles(); ++l) needs[at(group_of(l))] += life(l).state() && loc(block, l) == kNone;
   if (!end && !ensure(needs, {}, nullptr)) return;
@@ -805,15 +838,18 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
     ++cached_[at(g)];
     special(l, block).epoch = launch_;
     if (!end) list_special(l, block, kTails);
-    emit(BERTH_KV_STORED, block, l, cold(s).scope, config_.tokens_per_block, 0, 0, config_.default_priority);
+    const PrefixTree::Run &tip = tree_->run(s.tip);
+    emit(BERTH_KV_STORED, block, l, cold(s).scope, tip.fill, 0, 0, tip.priority);
   }
 }
 
-// No more commits. What is committed of the block begun is stored as a partial block if nobody has it.
-void KvCache::stop(Sequence &s) noexcept {
+// No more commits. What is committed of the block begun is stored as a partial block if nobody has it, and the states
+// with it, if they are exactly those of its last token.
+void KvCache::stop(Sequence &s, bool end) noexcept {
   const Commit before = std::exchange(s.commit, Commit::kStopped);
   const int32_t begun = s.committed % config_.tokens_per_block;
-  if (before != Commit::kAllowed || config_.partial_reuse == 0 || begun == 0 || !s.active || state_count_ != 0 ||
+  if (before != Commit::kAllowed || config_.partial_reuse == 0 || begun == 0 || !s.active ||
+      (state_count_ != 0 && (s.capacity != s.history || s.history != s.committed)) ||
       s.in_index != s.committed / config_.tokens_per_block || tree_->run(s.tip).orphan) {
     return;
   }
@@ -823,8 +859,10 @@ void KvCache::stop(Sequence &s) noexcept {
   for (int32_t run; (run = tree_->covered(s.tip, tokens)) != kNone;) drop_run(run);
   const int32_t run = tree_->append_partial(s.tip, tokens, retention(s, s.in_index), ids_.data());
   s.tip = run;
-  give(s, s.in_index, ids_.data(), 1);
+  const int32_t block = ids_[0];
+  give(s, s.in_index, &block, 1);
   ++s.in_index;
+  if (state_count_ != 0) attach_state(s, block, end);
 }
 
 Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
@@ -1184,6 +1222,7 @@ void KvCache::clear_rows(const Sequence &s) noexcept {
 }
 
 Status KvCache::prepare(berth_kv_batch &batch) noexcept {
+  if (broken_ != 0) return Status::kState;
   if (batch.struct_size != sizeof(berth_kv_batch) || !within(batch.n, 0, config_.sequences) ||
       !within(batch.contexts, 0, batch.n) || !within(batch.beam, 1, config_.beams) ||
       !within(batch.clear_padding, 0, 1) || batch.output_rows < 0 || batch.output_tokens < 0 ||
@@ -1264,7 +1303,7 @@ Status KvCache::epoch(uint64_t launch, uint64_t complete) noexcept {
 Status KvCache::clock(int64_t now) noexcept {
   if (now < now_) return Status::kArgument;
   now_ = now;
-  if (tree_) tree_->expire(now, config_.default_priority);
+  if (tree_) tree_->expire(now, config_.default_priority, [&](int32_t run) { emit_priority(run); });
   return Status::kOk;
 }
 
@@ -1342,6 +1381,19 @@ void KvCache::map(berth_kv_memory &out) noexcept {
 }
 
 // ------------------------------------------------------------------------------ events
+
+// Every page of a run is kept as dearly as the run from now on.
+void KvCache::emit_priority(int32_t run) noexcept {
+  if (!ring_) return;
+  const PrefixTree::Run &r = tree_->run(run);
+  for (int32_t block = r.first; block != kNone; block = tree_->next(block)) {
+    for (int32_t l = 0; l < life_cycles(); ++l) {
+      const int32_t page = loc(block, l);
+      if (page == kNone) continue;
+      emit(BERTH_KV_UPDATED, block, l, {}, r.fill, level_of(page), level_of(page), r.priority);
+    }
+  }
+}
 
 void KvCache::emit(int32_t kind, int32_t block, int32_t l, const KvScope &scope, int32_t fill, int32_t level,
                    int32_t old_level, int32_t priority) noexcept {
@@ -1431,8 +1483,14 @@ Status KvCache::snapshot(berth_kv_event *events, int32_t *tokens, int32_t capaci
 
 // ------------------------------------------------------------------------------ self-examination
 
-int32_t KvCache::check() const {
-  if (const int32_t broken = tree_ ? tree_->broken() : 0) return broken;
+int32_t KvCache::check() {
+  const int32_t found = broken();
+  if (found != 0) broken_ = found;
+  return found;
+}
+
+int32_t KvCache::broken() const {
+  if (const int32_t bad = tree_ ? tree_->broken() : 0) return bad;
   const int32_t groups = layout_.groups();
   std::vector<std::vector<uint8_t>> seen;
   for (const PageSlots &slots : slots_) seen.emplace_back(at(slots.capacity()));

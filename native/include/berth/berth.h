@@ -744,7 +744,8 @@ enum berth_kv_op_kind {
   BERTH_KV_STOP = 6,     /* no more commits; the block begun is stored as a partial one */
   BERTH_KV_CLOSE = 7,
   BERTH_KV_WIDEN = 8,    /* a: beams */
-  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever */
+  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever.
+                          * What the sequence found or stored already is kept so too */
   BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
   BERTH_KV_UNPIN = 11,   /* handle: a pin */
   BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
@@ -757,6 +758,7 @@ enum berth_kv_flag {
   BERTH_KV_NO_REUSE = 4,  /* open: look for nothing */
   BERTH_KV_NO_COMMIT = 8, /* open: store nothing */
   BERTH_KV_NO_REBASE = 16,/* open: keep own pages where the index has the block already (and commit no further) */
+  BERTH_KV_MIN_SNAPSHOT = 128, /* open: of windows and states store only what the next turn needs */
   BERTH_KV_LORA = 32,     /* lora is meant, 0 too */
   BERTH_KV_SALT = 64
 };
