@@ -30,6 +30,12 @@ bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
 // this many steps later.
 constexpr int32_t kAhead = 12;
 
+// One step of a rolling hash.
+constexpr uint64_t mixed(uint64_t hash, uint64_t value) {
+  const uint64_t h = (hash ^ value) * 0x9E3779B97F4A7C15ull;
+  return h ^ (h >> 32);
+}
+
 constexpr int64_t kManyPages = int64_t{1} << 60;
 
 // Pages are counted to a request's end, so windows don't matter: one pool.
@@ -118,6 +124,7 @@ RankCore::RankCore(const berth_core_config &config)
   dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
   dummy.seat = config.seats;                                      // the reserved seat
   dummy.lease = config.reserved_leases > 0 ? config.leases : -1;  // the first reserved lease
+  iteration_.batch_slot = -1;
   describe();
 }
 
@@ -142,10 +149,7 @@ void RankCore::map(berth_core_memory &out) {
   out.batch_positions = batch_capacity_ - 1;
 }
 
-void RankCore::mix(uint64_t value) {
-  uint64_t h = (iteration_.decision_hash ^ value) * 0x9E3779B97F4A7C15ull;
-  iteration_.decision_hash = h ^ (h >> 32);
-}
+void RankCore::mix(uint64_t value) { iteration_.decision_hash = mixed(iteration_.decision_hash, value); }
 
 int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) const {
   return (prompt_tokens + max_new_tokens + config_.draft_tokens + config_.tokens_per_block - 1) /
@@ -175,6 +179,7 @@ Status RankCore::schedule() {
   it.done = it.receives = it.stale_changes = it.tokens_out = 0;
   it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
   it.launched = it.due = 0;
+  it.batch_hash = 0;
   it.due_slot = it.launched_slot = -1;
   std::memset(it.deferred, 0, sizeof it.deferred);
   claim_count_ = 0;
@@ -190,6 +195,8 @@ Status RankCore::schedule() {
     put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
   }
   it.batch = slot_size_[building_];
+  it.batch_slot = building_;
+  if (it.real > 0) mix(it.batch_hash);
   it.admits = it.changes = 0;
   phase_ = Phase::kLaunch;
   return Status::kOk;
@@ -466,7 +473,8 @@ void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) 
   }
   if (kind != BERTH_ENTRY_DUMMY) {
     ++it.real;
-    mix(rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 40));
+    it.batch_hash = mixed(it.batch_hash, rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 33) ^
+                                             (uint64_t{kind == BERTH_ENTRY_CONTEXT} << 32));
   }
 }
 

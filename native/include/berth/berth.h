@@ -381,6 +381,9 @@ typedef struct berth_iteration {
   int32_t leases_used;
   int64_t pages_used;
   uint64_t decision_hash;   /* rolling: admissions and batches of every iteration so far */
+  uint64_t batch_hash;      /* out of schedule: requests, kinds and tokens of this batch in order, the dummy left out */
+  int32_t batch_slot;       /* out of schedule: ring slot of this batch, launched or not; -1 before the first */
+  int32_t zero;
 } berth_iteration;
 
 /* Where the core's shared memory lies; valid until berth_core_destroy. Addresses as integers, counts in entries. */

@@ -169,6 +169,11 @@ public record EngineConfig(
         rule);
   }
 
+  /** Rows of the request table of one rank: as many requests as it may have to keep. */
+  public long requestRows() {
+    return rows(plan, cap);
+  }
+
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
   private static long rows(SeatPlan plan, RankCap cap) {
     long admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();

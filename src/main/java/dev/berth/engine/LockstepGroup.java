@@ -49,6 +49,8 @@ public final class LockstepGroup implements AutoCloseable {
   private long pauseMicros;
   private boolean launched;
   private boolean stepping;
+  private GroupTap tap = GroupTap.NONE;
+  private boolean touched;
 
   /**
    * All engines of a worker, with empty tables.
@@ -73,6 +75,23 @@ public final class LockstepGroup implements AutoCloseable {
         effects[stage * config.ranks() + rank] = engine.start();
       }
     }
+  }
+
+  /**
+   * Lets somebody listen from now on, which must be the beginning.
+   *
+   * @throws BerthException STATE once a request was offered or a step made, or if somebody listens
+   */
+  public void listen(GroupTap listener) {
+    if (touched) {
+      throw new BerthException(Code.STATE, "a group is listened to from its beginning, by one");
+    }
+    touched = true;
+    tap = listener;
+    for (RankEngine engine : engines) {
+      engine.listen(listener);
+    }
+    tap.begin(this);
   }
 
   /** What the group was made from. */
@@ -105,6 +124,13 @@ public final class LockstepGroup implements AutoCloseable {
    * requests distinct.
    */
   public Outcome offer(Request request) {
+    touched = true;
+    Outcome outcome = take(request);
+    tap.offered(request, outcome);
+    return outcome;
+  }
+
+  private Outcome take(Request request) {
     Outcome fit = engines[0].fits(request);
     if (fit instanceof Outcome.Refused) {
       return fit;
@@ -126,10 +152,12 @@ public final class LockstepGroup implements AutoCloseable {
    * @return true if it waited
    */
   public boolean cancel(long id) {
+    touched = true;
     boolean waited = false;
     for (Admission admission : admissions) {
       waited |= admission.cancel(id);
     }
+    tap.cancelled(id, waited);
     return waited;
   }
 
@@ -146,8 +174,17 @@ public final class LockstepGroup implements AutoCloseable {
       throw new BerthException(Code.STATE, "a step is under way or has failed");
     }
     stepping = true;
-    boolean ran = iterate(device);
+    touched = true;
+    tap.stepping();
+    boolean ran;
+    try {
+      ran = iterate(device);
+    } catch (RuntimeException e) {
+      tap.failed(e);
+      throw e;
+    }
     stepping = false;
+    tap.stepped(ran);
     return ran;
   }
 
@@ -200,6 +237,7 @@ public final class LockstepGroup implements AutoCloseable {
       }
     }
     if (launched) {
+      tap.calling();
       device.forward(most, total);
     }
   }
@@ -209,10 +247,12 @@ public final class LockstepGroup implements AutoCloseable {
     while (true) {
       switch (effect) {
         case Effect.Launch launch -> {
+          tap.calling();
           device.launch(engine, launch.batch());
           effect = engine.advance(Event.LAUNCHED);
         }
         case Effect.Collect collect -> {
+          tap.calling();
           device.collect(engine, collect.batch());
           effect = engine.advance(Event.COLLECTED);
         }

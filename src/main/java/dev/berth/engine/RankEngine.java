@@ -55,6 +55,7 @@ public final class RankEngine implements AutoCloseable {
   private final Effect needVote = new Effect.NeedVote(voteFrame);
   private final Batch launching;
   private final Batch collecting;
+  private final Batch scheduled;
   private final Effect launch;
   private final Effect collect;
   private final long[] fitNumbers = new long[2];
@@ -63,6 +64,7 @@ public final class RankEngine implements AutoCloseable {
   private long sequence;
   private int arrivals;
   private boolean canQueue;
+  private GroupTap tap = GroupTap.NONE;
 
   /**
    * An engine with an empty request table. It starts only if its pools and its plan agree, unless
@@ -104,8 +106,9 @@ public final class RankEngine implements AutoCloseable {
       startUp.orThrow();
     }
     this.table = new RequestTable(core.rowMemory(), core.coldMemory());
-    this.launching = new Batch(core, table);
-    this.collecting = new Batch(core, table);
+    this.launching = new Batch(this, core, table);
+    this.collecting = new Batch(this, core, table);
+    this.scheduled = new Batch(this, core, table);
     this.launch = new Effect.Launch(launching);
     this.collect = new Effect.Collect(collecting);
   }
@@ -334,16 +337,28 @@ public final class RankEngine implements AutoCloseable {
   public void transferArrived(int row, long requestId) {
     core.arrived(row, requestId);
     arrivals++;
+    tap.changed(this, GroupTap.Change.ARRIVED, row, requestId);
   }
 
   /** The transfer of a row failed. */
   public void transferFailed(int row, long requestId) {
     core.failed(row, requestId);
+    tap.changed(this, GroupTap.Change.FAILED, row, requestId);
   }
 
   /** Ends a live request as soon as nothing launched holds it. */
   public void cancel(int row, long requestId) {
     core.cancel(row, requestId);
+    tap.changed(this, GroupTap.Change.CANCELLED, row, requestId);
+  }
+
+  void listen(GroupTap listener) {
+    tap = listener;
+  }
+
+  /** The device ended the sequence at a position. */
+  void stopped(int position) {
+    tap.stopped(this, position);
   }
 
   // ------------------------------------------------------------------------------ what happened
@@ -384,6 +399,16 @@ public final class RankEngine implements AutoCloseable {
   /** Batch positions that this iteration scheduled, the dummy's included. */
   public int batch() {
     return core.batch();
+  }
+
+  /** These batch positions, launched or not; valid until the next schedule. */
+  public Batch scheduled() {
+    return scheduled.set(core.batchSlot(), core.batch());
+  }
+
+  /** Hash of what they run, in order: equal batches of equal requests have equal hashes. */
+  public long batchHash() {
+    return core.batchHash();
   }
 
   /** Contexts among them. */
@@ -459,6 +484,11 @@ public final class RankEngine implements AutoCloseable {
   /** The id of one of them. */
   public long endedId(int index) {
     return core.doneId(index);
+  }
+
+  /** The row that it had. */
+  public int endedRow(int index) {
+    return core.doneRow(index);
   }
 
   /** The caller's number of one of them. */

@@ -399,6 +399,14 @@ public final class NativeCore implements AutoCloseable {
     return berth_iteration.decision_hash(record());
   }
 
+  public long batchHash() {
+    return berth_iteration.batch_hash(record());
+  }
+
+  public int batchSlot() {
+    return berth_iteration.batch_slot(record());
+  }
+
   // ------------------------------------------------------------------------------ outboxes
 
   /** Ring slots, 2 or more. */
@@ -451,6 +459,10 @@ public final class NativeCore implements AutoCloseable {
 
   public long doneTag(int index) {
     return berth_done.tag(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
+  }
+
+  public int doneRow(int index) {
+    return berth_done.row(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public int doneKind(int index) {

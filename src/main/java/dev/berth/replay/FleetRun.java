@@ -84,6 +84,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     this.group = new LockstepGroup(config);
     this.slotEnd = new double[config.ranks()][config.stages() + 2];
     this.dueEnds = new double[config.ranks()];
+    observer.begin(group);
   }
 
   /** Runs to the end. */
