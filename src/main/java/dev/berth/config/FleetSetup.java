@@ -5,6 +5,7 @@ import dev.berth.capacity.CapacityRule;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.StartupValidator;
@@ -110,7 +111,7 @@ public record FleetSetup(
         deployment.name(),
         stages,
         planned.workers(),
-        warnings(planned),
+        messages(planned, Severity.WARNING),
         deployment.workloads().getFirst().concurrency());
   }
 
@@ -175,20 +176,6 @@ public record FleetSetup(
         .toList();
   }
 
-  /** What planning says, and where a replay departs from the file. */
-  private static List<String> warnings(DeploymentPlan planned) {
-    var warnings = new ArrayList<>(messages(planned, Severity.WARNING));
-    for (WorkerPlan worker : planned.workers()) {
-      if (worker.worker().capacityPolicy() == CapacityPolicy.MAX_UTILIZATION) {
-        warnings.add(
-            worker.worker().name()
-                + ": the file asks for MAX_UTILIZATION; the replay promises pages to a request's"
-                + " end and pauses nobody, which is GUARANTEED_NO_EVICT");
-      }
-    }
-    return warnings;
-  }
-
   private static ServerStage stage(WorkerPlan worker, Options options) {
     SeatPlan plan = worker.plan().orElseThrow();
     WorkerConfig config = worker.worker();
@@ -207,16 +194,17 @@ public record FleetSetup(
             base.mark(),
             base.transfer(),
             config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE,
-            pages(worker, options),
+            KvSetup.counted(pages(worker, options)),
             base.gate(),
             base.retiringTokens(),
             base.cap(),
             base.queue(),
             base.policies(),
-            // The engine promises pages to the end; warnings() says so to who asks for less.
-            config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
-                ? CapacityRule.STATIC_BATCH
-                : CapacityRule.GUARANTEED_NO_EVICT);
+            switch (config.capacityPolicy()) {
+              case STATIC_BATCH -> CapacityRule.STATIC_BATCH;
+              case MAX_UTILIZATION -> CapacityRule.MAX_UTILIZATION;
+              case GUARANTEED_NO_EVICT -> CapacityRule.GUARANTEED_NO_EVICT;
+            });
     StartupValidator.check(plan, engine.pools()).orThrow();
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();

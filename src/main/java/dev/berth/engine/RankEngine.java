@@ -6,11 +6,15 @@ import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.internal.NativeCore;
+import dev.berth.kv.KvView;
+import dev.berth.request.Prompt;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
 import dev.berth.request.WaitReason;
 import dev.berth.route.RankState;
+import java.lang.foreign.MemorySegment;
+import java.util.Optional;
 
 /**
  * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md
@@ -41,6 +45,7 @@ public final class RankEngine implements AutoCloseable {
   private final int frame;
   private final Admission admission;
   private final NativeCore core;
+  private final Optional<KvView> kv;
   private final RequestTable table;
   private final boolean attentionDp;
 
@@ -79,8 +84,9 @@ public final class RankEngine implements AutoCloseable {
     this.frame = stage * config.ranks() + rank;
     this.admission = admission;
     this.attentionDp = config.plan().shape().attentionDp();
-    this.core = NativeCore.create(config.core(stage));
-    this.table = new RequestTable(core.rowMemory(), core.coldMemory());
+    this.core = NativeCore.create(config.core(stage), config.cacheParts());
+    this.kv = config.cacheView(core);
+    this.table = new RequestTable(core.rowMemory(), core.coldMemory(), core.tokenMemory());
     this.launching = new Batch(core, table);
     this.collecting = new Batch(core, table);
     this.launch = new Effect.Launch(launching);
@@ -159,6 +165,15 @@ public final class RankEngine implements AutoCloseable {
   }
 
   private void admit(Request request) {
+    Prompt prompt = request.prompt();
+    int tokens = 0;
+    if (kv.isPresent() && prompt.size() > 0) {
+      MemorySegment place = core.promptPlace(prompt.size());
+      if (place.byteSize() > 0) {
+        prompt.copyTo(place);
+        tokens = 1;
+      }
+    }
     core.admit(
         request.id(),
         request.tag(),
@@ -166,7 +181,11 @@ public final class RankEngine implements AutoCloseable {
         request.promptTokens(),
         outputTokens(request),
         request.promptTokens(),
-        request.children());
+        request.children(),
+        tokens,
+        (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
+        prompt.adapter().orElse(0),
+        prompt.salt().orElse(0));
   }
 
   private RequestState firstState() {
@@ -322,6 +341,33 @@ public final class RankEngine implements AutoCloseable {
     return stage;
   }
 
+  /**
+   * The rank's KV cache, to be read; empty if pages are only counted. Valid while the engine is
+   * open. Between {@link Effect.Launch} and its answer it makes the block tables of that batch.
+   */
+  public Optional<KvView> kv() {
+    return kv;
+  }
+
+  /** Requests that gave way in this iteration. */
+  public int paused() {
+    return core.paused();
+  }
+
+  /** Rows that found no page although the plan had them: none, or there is a defect. */
+  int shortOfPages() {
+    return core.shortOfPages();
+  }
+
+  /** Examines every invariant of the pages; for tests, takes time in all of them. */
+  void checkPages() {
+    int broken = core.kv().check();
+    if (broken != 0) {
+      throw new BerthException(
+          Code.INTERNAL, "invariant %d of rank %d's pages".formatted(broken, rank));
+    }
+  }
+
   /** Live requests, valid while the engine is open. */
   public RequestTable table() {
     return table;
@@ -450,7 +496,7 @@ public final class RankEngine implements AutoCloseable {
     return core.leasesUsed();
   }
 
-  /** KV pages in use. */
+  /** KV pages in use or promised, of all pools; what can only be found again isn't in use. */
   public long pagesUsed() {
     return core.pagesUsed();
   }

@@ -15,6 +15,7 @@ import dev.berth.BerthException;
  * @param children further sequences of the same prompt (n - 1), 0 or more; they cost admission
  *     budget (spec 01 §3.4)
  * @param tag the caller's own number, returned with the result
+ * @param prompt the prompt's tokens, or {@link Prompt#UNKNOWN}
  */
 public record Request(
     long id,
@@ -23,7 +24,8 @@ public record Request(
     double priority,
     SchedulingParams scheduling,
     int children,
-    long tag) {
+    long tag,
+    Prompt prompt) {
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
@@ -47,6 +49,23 @@ public record Request(
     if (Double.isNaN(priority)) {
       throw new BerthException(BerthException.Code.ARGUMENT, "priority must be a number");
     }
+    if (prompt.size() != 0 && prompt.size() != promptTokens) {
+      throw new BerthException(
+          BerthException.Code.ARGUMENT,
+          "%d tokens of a prompt of %d: all or none".formatted(prompt.size(), promptTokens));
+    }
+  }
+
+  /** A request of whose prompt only the length is known. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag) {
+    this(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, Prompt.UNKNOWN);
   }
 
   /** A request with default priority and no placement wishes. */
@@ -57,12 +76,18 @@ public record Request(
 
   /** The same request with placement wishes. */
   public Request withScheduling(SchedulingParams wishes) {
-    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag);
+    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag, prompt);
   }
 
   /** The same request with another caller's number. */
   public Request withTag(long newTag) {
-    return new Request(id, promptTokens, maxNewTokens, priority, scheduling, children, newTag);
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, prompt);
+  }
+
+  /** The same request with the tokens of its prompt. */
+  public Request withPrompt(Prompt tokens) {
+    return new Request(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, tokens);
   }
 
   /** Admission budget that the request takes: itself and its children (spec 01 §3.4). */
