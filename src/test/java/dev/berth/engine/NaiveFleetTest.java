@@ -3,9 +3,11 @@ package dev.berth.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.EngineConfig.Transfer;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
@@ -54,14 +56,18 @@ class NaiveFleetTest {
     System.out.println("NaiveFleetTest: -Dberth.seed=" + SEED);
     long iterations = 0;
     long requests = 0;
+    long paused = 0;
     for (int i = 0; i < count; i++) {
       var run = new Run(SEED + i);
       run.toTheEnd();
       iterations += run.iteration;
       requests += run.offered;
+      paused += run.paused;
     }
-    System.out.printf("%d runs, %d requests, %d iterations%n", count, requests, iterations);
+    System.out.printf(
+        "%d runs, %d requests, %d iterations, %d pauses%n", count, requests, iterations, paused);
     assertThat(iterations).isGreaterThan(count * 10L);
+    assertThat(paused).isGreaterThan(count / 10L);
   }
 
   /** One random fleet and one random load, on both sides. */
@@ -80,6 +86,7 @@ class NaiveFleetTest {
     int offered;
     int refused;
     int ended;
+    int paused;
     int iteration;
 
     Run(long seed) {
@@ -146,7 +153,7 @@ class NaiveFleetTest {
       }
       plan = plan.withWhatIf(whatIf.build());
       EngineConfig defaults = EngineConfig.of(plan, role);
-      return new EngineConfig(
+      var promised = new EngineConfig(
           plan,
           role,
           oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
@@ -160,6 +167,9 @@ class NaiveFleetTest {
           RetiringTokens.values()[random.nextInt(2)],
           oneIn(8) ? RankCap.OFF : RankCap.HARD,
           WaitingQueue.Policy.FCFS);
+      return oneIn(3)
+          ? promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
+          : promised;
     }
 
     void toTheEnd() {
@@ -179,6 +189,8 @@ class NaiveFleetTest {
               assertThat(actual).as("%s", this).isEqualTo(expected.get());
             }
             ended += actual.done().stream().mapToInt(List::size).sum();
+            paused += actual.paused().stream().mapToInt(n -> n).sum();
+            checkPages(group);
           }
           iteration++;
           if (mayStandStill() && iteration == 500) {
@@ -193,6 +205,15 @@ class NaiveFleetTest {
                 .as("%s leaks", this)
                 .isZero();
           }
+        }
+      }
+    }
+
+    private void checkPages(LockstepGroup group) {
+      for (int rank = 0; rank < config.ranks(); rank++) {
+        for (int stage = 0; stage < config.stages(); stage++) {
+          group.engine(rank, stage).checkPages();
+          assertThat(group.engine(rank, stage).shortOfPages()).as("%s", this).isZero();
         }
       }
     }
@@ -280,7 +301,7 @@ class NaiveFleetTest {
 
     @Override
     public String toString() {
-      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s"
+      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s capacity %s"
           .formatted(
               seed,
               iteration,
@@ -288,7 +309,8 @@ class NaiveFleetTest {
               config.plan().describe(),
               config.pages(),
               config.rangeEnd(),
-              config.chunkedContext());
+              config.chunkedContext(),
+              config.capacity());
     }
   }
 }
