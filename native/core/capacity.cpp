@@ -65,8 +65,10 @@ class CapacityPass {
   Status pending(const int32_t *list, int32_t n, bool delays);
   Status max_utilization();
 
+  // D8: where encoders widen the range, what lies between an encoder request and a context is still under way.
   bool in_range(const berth_row &row) const {
-    return row.state >= rules_.range_begin && row.state < rules_.range_end && !awaits_encoder(row);
+    const bool under_way = own_ && row.state > BERTH_STATE_ENCODER_INIT && row.state < BERTH_STATE_CONTEXT_INIT;
+    return row.state >= rules_.range_begin && row.state < rules_.range_end && !under_way && !awaits_encoder(row);
   }
   // May be paused: it holds pages and can start again.
   bool started(const berth_row &row) const {

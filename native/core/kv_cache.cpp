@@ -158,6 +158,7 @@ void KvCache::free_pin(Pin &pin) noexcept {
 // ------------------------------------------------------------------------------ operations
 
 Status KvCache::apply(berth_kv_op &op) noexcept {
+  if (broken_ != 0) return Status::kState;
   op.matched = op.partial = op.deficit = 0;
   op.group = kNone;
   if (op.kind == BERTH_KV_OPEN) return open(op);
@@ -175,7 +176,7 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
     case BERTH_KV_COMMIT: return commit(*s, op);
     case BERTH_KV_STOP:
       if (s->beams != 1 || counted()) return Status::kState;
-      stop(*s);
+      stop(*s, false);
       return Status::kOk;
     case BERTH_KV_WIDEN: return widen(*s, op);
     case BERTH_KV_RETAIN: return counted() ? Status::kState : retain(*s, op);
@@ -198,6 +199,7 @@ KvCache::Found KvCache::search(int32_t root, std::span<const int32_t> prompt) no
   const auto usable_tokens =
       prompt.first(std::min(prompt.size() - 1, at(config_.max_blocks) * at(config_.tokens_per_block) - 1));
   PrefixTree::Match match = tree_->find(root, usable_tokens, config_.partial_reuse == 1);
+  if (is_snapshot(match)) return {match, match.blocks * config_.tokens_per_block + match.partial_tokens};
   const int32_t blocks = usable(match);
   if (blocks < match.blocks) {
     match = tree_->shorten(match, blocks);
@@ -239,6 +241,20 @@ int32_t KvCache::usable(const PrefixTree::Match &match) const noexcept {
     if (fits) best = m;
   }
   return best;
+}
+
+// Whether a match ends exactly where a sequence ended within a block, and its states were stored with it.
+bool KvCache::is_snapshot(const PrefixTree::Match &match) const noexcept {
+  if (state_count_ == 0 || match.partial_tokens == 0) return false;
+  const int32_t fill = tree_->run(match.partial_run).fill;
+  if (fill != match.partial_tokens || fill == config_.tokens_per_block) return false;
+  const int64_t history = int64_t{match.blocks} * config_.tokens_per_block + fill;
+  for (int32_t l = 0; l < life_cycles(); ++l) {
+    const LifeCycle::Range stale = life(l).stale(history, config_.tokens_per_block);
+    const bool passed = !life(l).state() && match.blocks >= stale.first && match.blocks < stale.second;
+    if (loc(match.partial_block, l) == kNone && !passed) return false;
+  }
+  return windows_hold(match.blocks, history);
 }
 
 // Whether the path's windows hold what a history needs that ends in the block after them.
@@ -338,6 +354,7 @@ Status KvCache::open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept 
   s.tenant = op.tenant;
   cold(s).scope = scope;
   s.rebase = (op.flags & BERTH_KV_NO_REBASE) == 0;
+  s.minimal = (op.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
   std::fill_n(states(s), state_count_, kNone);
   const int32_t root = tree_ ? tree_->make_root(scope) : kNone;
   if (root == kNone || (op.flags & BERTH_KV_NO_COMMIT) != 0) s.commit = Commit::kVirtualStop;
@@ -355,12 +372,12 @@ Status KvCache::open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept 
   s.in_index = match.blocks;
   s.committed = s.history = s.capacity = found.tokens;
   s.blocks = ceil_div(found.tokens, config_.tokens_per_block);
+  if (state_count_ != 0) s.state_block = match.partial_tokens != 0 ? match.partial_block : match.last;
+  if (match.blocks == 0 && match.partial_tokens == 0) s.state_block = kNone;
   for (int32_t l = 0; l < life_cycles(); ++l) {
     int32_t *list = pages(s, 0, l);
     if (life(l).state()) {
-      if (match.blocks == 0) continue;
-      s.state_block = match.last;
-      hold(l, match.last);
+      if (s.state_block != kNone) hold(l, s.state_block);
       continue;
     }
     const LifeCycle::Range stale = life(l).stale(s.history, config_.tokens_per_block);
@@ -509,7 +526,7 @@ void KvCache::close(Sequence &s) noexcept {
       if (s.state_block != kNone) let_go(l, s.state_block, kTails);
       continue;
     }
-    for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), s.in_index, s.blocks);
+    for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), own(s, j), s.blocks);
     if (!life(l).full()) {
       if (s.partial_block != kNone && loc(s.partial_block, l) != kNone) let_go(l, s.partial_block, kTails);
       // From the end: the page nearest to it is the last to go.
@@ -559,7 +576,7 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
       if (life(l).full() || history == s.history) continue;
       for (int64_t b = std::max(stale.first, life(l).stale(s.history, tpb).second);
            b < std::min<int64_t>(stale.second, s.blocks); ++b) {
-        for (int32_t j = 0; b >= s.in_index && j < s.beams; ++j) gains[g] += pages(s, j, l)[b] != kNone;
+        for (int32_t j = 0; j < s.beams; ++j) gains[g] += b >= own(s, j) && pages(s, j, l)[b] != kNone;
       }
     }
     if (!ensure(needs, gains, op)) return Status::kExhausted;
@@ -601,6 +618,8 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
 }
 
 Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept {
+  if (broken_ != 0) [[unlikely]]
+    return Status::kState;
   Status status;
   Sequence *s = find(handle, status);
   if (s == nullptr) return status;
@@ -640,11 +659,14 @@ void KvCache::advance(Sequence &s, int32_t history) noexcept {
       const int32_t first = static_cast<int32_t>(std::max(stale.first, life(l).stale(s.history, tpb).second));
       const int32_t end = static_cast<int32_t>(std::min<int64_t>(stale.second, s.blocks));
       if (first >= end) continue;
-      for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), std::max(first, s.in_index), end);
+      for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), std::max(first, own(s, j)), end);
       if (first < s.in_index) {
         int32_t block = tree_->run(s.tip).last;
         for (int32_t b = s.in_index - 1; b >= first; --b, block = tree_->previous(block)) {
-          if (b < end && pages(s, 0, l)[b] != kNone) let_go(l, block, kPassed);
+          if (b >= end || pages(s, 0, l)[b] == kNone) continue;
+          let_go(l, block, kPassed);
+          const Special &page = special(l, block);
+          if (s.minimal != 0 && page.holds == 0 && page.plans == 0) drop_special(l, block);
         }
       }
       for (int32_t j = 0; j < s.beams; ++j) {
@@ -674,6 +696,12 @@ Status KvCache::retain(Sequence &s, const berth_kv_op &op) noexcept {
   int64_t expires = PrefixTree::kNever;
   if (op.time >= 0 && op.time < PrefixTree::kNever - now_) expires = now_ + op.time;
   cold(s).range[at(s.ranges++)] = {op.a, end, op.c, expires};
+  // What it found or stored already is kept so too.
+  if (s.tip != kNone) {
+    const int32_t tpb = config_.tokens_per_block;
+    tree_->retain(s.tip, s.in_index, ceil_div(op.a, tpb), ceil_div(end, tpb), op.c, expires,
+                  [&](int32_t run) { emit_priority(run); });
+  }
   return Status::kOk;
 }
 
@@ -689,6 +717,7 @@ Status KvCache::commit(Sequence &s, std::span<const int32_t> tokens, bool end) n
   if (!s.active || s.beams != 1 || s.commit == Commit::kStopped || counted()) return Status::kState;
   const int64_t committed = s.committed + static_cast<int64_t>(tokens.size());
   if (committed > s.capacity) return Status::kArgument;
+  if (s.minimal != 0 && s.committed != s.history && committed != s.history) return Status::kArgument;
   const int32_t tpb = config_.tokens_per_block;
   int32_t begun = s.committed % tpb;
   const int32_t *next = tokens.data();
@@ -709,7 +738,7 @@ Status KvCache::commit(Sequence &s, std::span<const int32_t> tokens, bool end) n
   s.committed = static_cast<int32_t>(committed);
   advance(s, std::max(s.history, s.committed));
   store_state(s, end);
-  if (end) stop(s);
+  if (end) stop(s, true);
   return Status::kOk;
 }
 
@@ -784,7 +813,7 @@ void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) 
         --held_[at(g)];
         ++cached_[at(g)];
         emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, cold(s).scope, config_.tokens_per_block, 0,
-             level, config_.default_priority);
+             level, ring_ ? tree_->run(tree_->run_of(block)).priority : 0);
       }
       if (!life(l).full()) hold(l, block);
     }
@@ -818,7 +847,11 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
       s.history != s.in_index * config_.tokens_per_block) {
     return;
   }
-  const int32_t block = tree_->run(s.tip).last;
+  attach_state(s, tree_->run(s.tip).last, end);
+}
+
+// The states as they are become those of the block: moved at the end, else copied if there is room.
+void KvCache::attach_state(Sequence &s, int32_t block, bool end) noexcept {
   Needs needs{};
   for (int32_t l = 0; l < life_cycles(); ++l) needs[at(group_of(l))] += life(l).state() && loc(block, l) == kNone;
   if (!end && !ensure(needs, {}, nullptr)) return;
@@ -839,15 +872,18 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
     ++cached_[at(g)];
     special(l, block).epoch = launch_;
     if (!end) list_special(l, block, kTails);
-    emit(BERTH_KV_STORED, block, l, cold(s).scope, config_.tokens_per_block, 0, 0, config_.default_priority);
+    const PrefixTree::Run &tip = tree_->run(s.tip);
+    emit(BERTH_KV_STORED, block, l, cold(s).scope, tip.fill, 0, 0, tip.priority);
   }
 }
 
-// No more commits. What is committed of the block begun is stored as a partial block if nobody has it.
-void KvCache::stop(Sequence &s) noexcept {
+// No more commits. What is committed of the block begun is stored as a partial block if nobody has it, and the states
+// with it, if they are exactly those of its last token.
+void KvCache::stop(Sequence &s, bool end) noexcept {
   const Commit before = std::exchange(s.commit, Commit::kStopped);
   const int32_t begun = s.committed % config_.tokens_per_block;
-  if (before != Commit::kAllowed || config_.partial_reuse == 0 || begun == 0 || !s.active || state_count_ != 0 ||
+  if (before != Commit::kAllowed || config_.partial_reuse == 0 || begun == 0 || !s.active ||
+      (state_count_ != 0 && (s.capacity != s.history || s.history != s.committed)) ||
       s.in_index != s.committed / config_.tokens_per_block || tree_->run(s.tip).orphan) {
     return;
   }
@@ -857,8 +893,10 @@ void KvCache::stop(Sequence &s) noexcept {
   for (int32_t run; (run = tree_->covered(s.tip, tokens)) != kNone;) drop_run(run);
   const int32_t run = tree_->append_partial(s.tip, tokens, retention(s, s.in_index), ids_.data());
   s.tip = run;
-  give(s, s.in_index, ids_.data(), 1);
+  const int32_t block = ids_[0];
+  give(s, s.in_index, &block, 1);
   ++s.in_index;
+  if (state_count_ != 0) attach_state(s, block, end);
 }
 
 Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
@@ -869,8 +907,10 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = s.beams; j < beams; ++j) {
     if (row_owner_[at(s.row + j)] != 0) return Status::kAlready;
   }
-  // New beams get pages of their own from the block of the present position on; full blocks before it are beam 0's.
-  const int32_t first = std::max(s.in_index, s.history / config_.tokens_per_block);
+  // New beams get pages of their own from the block of the present position on; full blocks before it are beam 0's. A
+  // block that was stored in part is still written behind its tokens: each beam needs its own.
+  const bool begun = s.in_index != 0 && tree_->run(s.tip).fill != config_.tokens_per_block;
+  const int32_t first = std::max(s.in_index - begun, s.history / config_.tokens_per_block);
   if (beams > s.beams) {
     if (state_count_ != 0) return Status::kState;
     Needs needs{};
@@ -902,7 +942,7 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = beams; j < s.beams; ++j) {
     row_owner_[at(s.row + j)] = 0;
     for (int32_t l = 0; l < life_cycles(); ++l) {
-      put_private(l, pages(s, j, l), s.in_index, s.blocks);
+      put_private(l, pages(s, j, l), own(s, j), s.blocks);
       backend_->edit(l, s.row + j, 0, s.blocks, nullptr);
     }
   }
@@ -1223,6 +1263,7 @@ bool KvCache::valid(const berth_kv_batch &batch, int64_t rows) const noexcept {
 }
 
 Status KvCache::prepare(berth_kv_batch &batch) noexcept {
+  if (broken_ != 0) return Status::kState;
   if (batch.struct_size != sizeof(berth_kv_batch) || !within(batch.n, 0, config_.sequences) ||
       !within(batch.contexts, 0, batch.n) || !within(batch.beam, 1, config_.beams) ||
       (batch.n != 0 && (batch.handle_address == 0 || batch.query_address == 0))) {
@@ -1265,6 +1306,7 @@ Status KvCache::prepare(berth_kv_batch &batch) noexcept {
 }
 
 Status KvCache::prepare(berth_kv_batch &batch, std::span<const BatchRow> rows) noexcept {
+  if (broken_ != 0) return Status::kState;
   if (!valid(batch, static_cast<int64_t>(rows.size()))) return Status::kArgument;
   if (static_cast<int64_t>(rows.size()) > batch.output_rows) return Status::kCapacity;
   const size_t n = rows.size();
@@ -1334,7 +1376,7 @@ Status KvCache::epoch(uint64_t launch, uint64_t complete) noexcept {
 Status KvCache::clock(int64_t now) noexcept {
   if (now < now_) return Status::kArgument;
   now_ = now;
-  if (tree_) tree_->expire(now, config_.default_priority);
+  if (tree_) tree_->expire(now, config_.default_priority, [&](int32_t run) { emit_priority(run); });
   return Status::kOk;
 }
 
@@ -1413,6 +1455,19 @@ void KvCache::map(berth_kv_memory &out) noexcept {
 }
 
 // ------------------------------------------------------------------------------ events
+
+// Every page of a run is kept as dearly as the run from now on.
+void KvCache::emit_priority(int32_t run) noexcept {
+  if (!ring_) return;
+  const PrefixTree::Run &r = tree_->run(run);
+  for (int32_t block = r.first; block != kNone; block = tree_->next(block)) {
+    for (int32_t l = 0; l < life_cycles(); ++l) {
+      const int32_t page = loc(block, l);
+      if (page == kNone) continue;
+      emit(BERTH_KV_UPDATED, block, l, {}, r.fill, level_of(page), level_of(page), r.priority);
+    }
+  }
+}
 
 void KvCache::emit(int32_t kind, int32_t block, int32_t l, const KvScope &scope, int32_t fill, int32_t level,
                    int32_t old_level, int32_t priority) noexcept {
@@ -1502,9 +1557,15 @@ Status KvCache::snapshot(berth_kv_event *events, int32_t *tokens, int32_t capaci
 
 // ------------------------------------------------------------------------------ self-examination
 
-int32_t KvCache::check() const {
+int32_t KvCache::check() {
+  const int32_t found = broken();
+  if (found != 0) broken_ = found;
+  return found;
+}
+
+int32_t KvCache::broken() const {
   if (counted()) return check_counted();
-  if (const int32_t broken = tree_ ? tree_->broken() : 0) return broken;
+  if (const int32_t bad = tree_ ? tree_->broken() : 0) return bad;
   const int32_t groups = layout_.groups();
   std::vector<std::vector<uint8_t>> seen;
   for (const PageSlots &slots : slots_) seen.emplace_back(at(slots.capacity()));

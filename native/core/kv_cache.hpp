@@ -58,8 +58,9 @@ class KvCache {
   Status snapshot(berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t &count,
                   uint64_t &sequence) const noexcept;
   void reset() noexcept;
-  // 0, or the number of the first broken invariant. Throws std::bad_alloc.
-  int32_t check() const;
+  // 0, or the number of the first broken invariant, and then nothing but reading goes on: every operation ends kState.
+  // Throws std::bad_alloc.
+  int32_t check();
   void map(berth_kv_memory &out) noexcept;
 
   // ---- what a scheduler of the same process asks (kv_schedule.cpp)
@@ -138,7 +139,7 @@ class KvCache {
     int32_t blocks;    // ceil(capacity / tokens a block)
     int32_t in_index;  // the first so many belong to the index
     int32_t next_free;
-    int32_t unused;
+    int32_t minimal;  // 1: of windows and states only what the next turn needs is kept
   };
   static_assert(sizeof(Sequence) == 64);
   struct Cold {
@@ -182,6 +183,8 @@ class KvCache {
   const int32_t *pages(const Sequence &s, int32_t beam, int32_t l) const noexcept {
     return const_cast<KvCache *>(this)->pages(s, beam, l);
   }
+  // From which block on a beam's pages are its own: the first beam's before it are the index's, others have none there.
+  static int32_t own(const Sequence &s, int32_t beam) noexcept { return beam == 0 ? s.in_index : 0; }
   Cold &cold(const Sequence &s) noexcept { return cold_[at(number(s))]; }
   const Cold &cold(const Sequence &s) const noexcept { return cold_[at(number(s))]; }
   int32_t *states(const Sequence &s) noexcept { return states_.data() + at(number(s)) * at(state_count_); }
@@ -201,7 +204,8 @@ class KvCache {
   void adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) noexcept;
   void give(Sequence &s, int32_t first, const int32_t *ids, int32_t n) noexcept;
   void store_state(Sequence &s, bool end) noexcept;
-  void stop(Sequence &s) noexcept;
+  void attach_state(Sequence &s, int32_t block, bool end) noexcept;
+  void stop(Sequence &s, bool end) noexcept;
   Status widen(Sequence &s, berth_kv_op &op) noexcept;
   Status retain(Sequence &s, const berth_kv_op &op) noexcept;
   void close(Sequence &s) noexcept;
@@ -230,6 +234,7 @@ class KvCache {
   Found search(int32_t root, std::span<const int32_t> prompt) noexcept;
   int32_t in_use(const PrefixTree::Match &match) const noexcept;
   int32_t usable(const PrefixTree::Match &match) const noexcept;
+  bool is_snapshot(const PrefixTree::Match &match) const noexcept;
   bool windows_hold(int32_t blocks, int64_t history) const noexcept;
 
   // ---- pages
@@ -270,6 +275,8 @@ class KvCache {
   uint64_t key_of(const KvScope &scope, int32_t last, std::span<const int32_t> block) const noexcept;
   void edit(const Sequence &s, int32_t beam, int32_t l, int32_t first, int32_t end) noexcept;
   void clear_rows(const Sequence &s) noexcept;
+  void emit_priority(int32_t run) noexcept;
+  int32_t broken() const;
   void emit(int32_t kind, int32_t block, int32_t l, const KvScope &scope, int32_t fill, int32_t level,
             int32_t old_level, int32_t priority) noexcept;
 
@@ -316,6 +323,7 @@ class KvCache {
   uint64_t uid_ = 0;
   uint64_t event_ = 0;
   int64_t now_ = 0;
+  int32_t broken_ = 0;  // the invariant that was found broken
   berth_kv_stats counts_{};
 };
 

@@ -191,7 +191,7 @@ Status KvCache::stop(uint64_t handle) noexcept {
   Sequence *s = find(handle, status);
   if (s == nullptr) return status;
   if (s->beams != 1 || counted()) return Status::kState;
-  stop(*s);
+  stop(*s, false);
   return Status::kOk;
 }
 

@@ -32,6 +32,12 @@ constexpr int32_t kAhead = 12;
 
 constexpr int64_t kManyPages = int64_t{1} << 44;
 
+// One step of a rolling hash.
+constexpr uint64_t mixed(uint64_t hash, uint64_t value) {
+  const uint64_t h = (hash ^ value) * 0x9E3779B97F4A7C15ull;
+  return h ^ (h >> 32);
+}
+
 bool promises(const berth_core_config &core) { return core.capacity != BERTH_POLICY_MAX_UTILIZATION; }
 
 bool has_windows(const KvCache &kv) {
@@ -172,6 +178,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
   dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
   dummy.seat = config.seats;                                      // the reserved seat
   dummy.lease = config.reserved_leases > 0 ? config.leases : -1;  // the first reserved lease
+  iteration_.batch_slot = -1;
   describe();
 }
 
@@ -194,12 +201,13 @@ void RankCore::map(berth_core_memory &out) {
   out.token_stride = pages_.tokens() ? config_.max_seq_len : 0;
   out.ring = ring_size_;
   out.entries_per_batch = batch_capacity_;
+  out.seats = seats_.capacity();
+  out.leases = leases_.capacity();
+  out.reserved_leases = leases_.reserved();
+  out.batch_positions = batch_capacity_ - 1;
 }
 
-void RankCore::mix(uint64_t value) {
-  uint64_t h = (iteration_.decision_hash ^ value) * 0x9E3779B97F4A7C15ull;
-  iteration_.decision_hash = h ^ (h >> 32);
-}
+void RankCore::mix(uint64_t value) { iteration_.decision_hash = mixed(iteration_.decision_hash, value); }
 
 // Tokens that it has pages for at its end.
 int64_t RankCore::end_of(const berth_row &row) const {
@@ -235,6 +243,7 @@ Status RankCore::schedule() {
   it.done = it.receives = it.stale_changes = it.tokens_out = 0;
   it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
   it.launched = it.due = it.paused = it.short_of_pages = 0;
+  it.batch_hash = 0;
   it.due_slot = it.launched_slot = -1;
   std::memset(it.deferred, 0, sizeof it.deferred);
   claim_count_ = 0;
@@ -255,6 +264,8 @@ Status RankCore::schedule() {
     put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
   }
   it.batch = slot_size_[building_];
+  it.batch_slot = building_;
+  if (it.real > 0) mix(it.batch_hash);
   it.admits = it.changes = 0;
   phase_ = Phase::kLaunch;
   return Status::kOk;
@@ -628,7 +639,8 @@ void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) 
   }
   if (kind != BERTH_ENTRY_DUMMY) {
     ++it.real;
-    mix(rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 40));
+    it.batch_hash = mixed(it.batch_hash, rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 33) ^
+                                             (uint64_t{kind == BERTH_ENTRY_CONTEXT} << 32));
   }
 }
 

@@ -39,7 +39,7 @@ enum berth_status_code {
   BERTH_E_MEMORY = 6,     /* the allocator refused */
   BERTH_E_CAPACITY = 7,   /* the output array of the caller is too small; nothing was written */
   BERTH_E_STATE = 8,      /* the call is not legal in the object's present state */
-  BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: this item was not tried, an earlier one failed */
+  BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: another item failed, so this one was undone or not tried */
   BERTH_E_ROW = 10        /* a row isn't fit to be scheduled: the schedule record says which row and which field */
 };
 
@@ -407,6 +407,9 @@ typedef struct berth_iteration {
   int32_t free_rows;        /* entries of the free list */
   int32_t padding;
   uint64_t decision_hash;   /* rolling: admissions and batches of every iteration so far */
+  uint64_t batch_hash;      /* out of schedule: requests, kinds and tokens of this batch in order, the dummy left out */
+  int32_t batch_slot;       /* out of schedule: ring slot of this batch, launched or not; -1 before the first */
+  int32_t zero;
 } berth_iteration;
 
 /* Where the core's shared memory lies; valid until berth_core_destroy. Addresses as integers, counts in entries. */
@@ -429,6 +432,11 @@ typedef struct berth_core_memory {
   int64_t token_stride;     /* 0: pages are only counted, nobody has tokens */
   int32_t ring;
   int32_t entries_per_batch;
+  /* sizes of the pools as they were made, for whoever compares them with a plan */
+  int32_t seats;            /* that requests can hold, reserved ones not included; as leases */
+  int32_t leases;
+  int32_t reserved_leases;
+  int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
 } berth_core_memory;
 
 /*
@@ -791,7 +799,8 @@ enum berth_kv_op_kind {
   BERTH_KV_STOP = 6,     /* no more commits; the block begun is stored as a partial one */
   BERTH_KV_CLOSE = 7,
   BERTH_KV_WIDEN = 8,    /* a: beams */
-  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever */
+  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever.
+                          * What the sequence found or stored already is kept so too */
   BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
   BERTH_KV_UNPIN = 11,   /* handle: a pin */
   BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
@@ -804,6 +813,7 @@ enum berth_kv_flag {
   BERTH_KV_NO_REUSE = 4,  /* open: look for nothing */
   BERTH_KV_NO_COMMIT = 8, /* open: store nothing */
   BERTH_KV_NO_REBASE = 16,/* open: keep own pages where the index has the block already (and commit no further) */
+  BERTH_KV_MIN_SNAPSHOT = 128, /* open: of windows and states store only what the next turn needs */
   BERTH_KV_LORA = 32,     /* lora is meant, 0 too */
   BERTH_KV_SALT = 64
 };

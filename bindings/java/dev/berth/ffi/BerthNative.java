@@ -3129,6 +3129,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_KV_NO_REBASE() {
         return BERTH_KV_NO_REBASE;
     }
+    private static final int BERTH_KV_MIN_SNAPSHOT = (int)128L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_MIN_SNAPSHOT = 128
+     * }
+     */
+    public static int BERTH_KV_MIN_SNAPSHOT() {
+        return BERTH_KV_MIN_SNAPSHOT;
+    }
     private static final int BERTH_KV_LORA = (int)32L;
     /**
      * {@snippet lang=c :

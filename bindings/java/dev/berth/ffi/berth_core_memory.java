@@ -33,6 +33,10 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int64_t token_stride;
  *     int32_t ring;
  *     int32_t entries_per_batch;
+ *     int32_t seats;
+ *     int32_t leases;
+ *     int32_t reserved_leases;
+ *     int32_t batch_positions;
  * }
  * }
  */
@@ -60,7 +64,11 @@ public class berth_core_memory {
         BerthNative.C_LONG.withName("token_address"),
         BerthNative.C_LONG.withName("token_stride"),
         BerthNative.C_INT.withName("ring"),
-        BerthNative.C_INT.withName("entries_per_batch")
+        BerthNative.C_INT.withName("entries_per_batch"),
+        BerthNative.C_INT.withName("seats"),
+        BerthNative.C_INT.withName("leases"),
+        BerthNative.C_INT.withName("reserved_leases"),
+        BerthNative.C_INT.withName("batch_positions")
     ).withName("berth_core_memory");
 
     /**
@@ -860,6 +868,182 @@ public class berth_core_memory {
      */
     public static void entries_per_batch(MemorySegment struct, int fieldValue) {
         struct.set(entries_per_batch$LAYOUT, entries_per_batch$OFFSET, fieldValue);
+    }
+
+    private static final OfInt seats$LAYOUT = (OfInt)$LAYOUT.select(groupElement("seats"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static final OfInt seats$layout() {
+        return seats$LAYOUT;
+    }
+
+    private static final long seats$OFFSET = $LAYOUT.byteOffset(groupElement("seats"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static final long seats$offset() {
+        return seats$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static int seats(MemorySegment struct) {
+        return struct.get(seats$LAYOUT, seats$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static void seats(MemorySegment struct, int fieldValue) {
+        struct.set(seats$LAYOUT, seats$OFFSET, fieldValue);
+    }
+
+    private static final OfInt leases$LAYOUT = (OfInt)$LAYOUT.select(groupElement("leases"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static final OfInt leases$layout() {
+        return leases$LAYOUT;
+    }
+
+    private static final long leases$OFFSET = $LAYOUT.byteOffset(groupElement("leases"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static final long leases$offset() {
+        return leases$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static int leases(MemorySegment struct) {
+        return struct.get(leases$LAYOUT, leases$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static void leases(MemorySegment struct, int fieldValue) {
+        struct.set(leases$LAYOUT, leases$OFFSET, fieldValue);
+    }
+
+    private static final OfInt reserved_leases$LAYOUT = (OfInt)$LAYOUT.select(groupElement("reserved_leases"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static final OfInt reserved_leases$layout() {
+        return reserved_leases$LAYOUT;
+    }
+
+    private static final long reserved_leases$OFFSET = $LAYOUT.byteOffset(groupElement("reserved_leases"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static final long reserved_leases$offset() {
+        return reserved_leases$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static int reserved_leases(MemorySegment struct) {
+        return struct.get(reserved_leases$LAYOUT, reserved_leases$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static void reserved_leases(MemorySegment struct, int fieldValue) {
+        struct.set(reserved_leases$LAYOUT, reserved_leases$OFFSET, fieldValue);
+    }
+
+    private static final OfInt batch_positions$LAYOUT = (OfInt)$LAYOUT.select(groupElement("batch_positions"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static final OfInt batch_positions$layout() {
+        return batch_positions$LAYOUT;
+    }
+
+    private static final long batch_positions$OFFSET = $LAYOUT.byteOffset(groupElement("batch_positions"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static final long batch_positions$offset() {
+        return batch_positions$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static int batch_positions(MemorySegment struct) {
+        return struct.get(batch_positions$LAYOUT, batch_positions$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static void batch_positions(MemorySegment struct, int fieldValue) {
+        struct.set(batch_positions$LAYOUT, batch_positions$OFFSET, fieldValue);
     }
 
     /**

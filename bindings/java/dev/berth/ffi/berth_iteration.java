@@ -50,6 +50,9 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t free_rows;
  *     int32_t padding;
  *     uint64_t decision_hash;
+ *     uint64_t batch_hash;
+ *     int32_t batch_slot;
+ *     int32_t zero;
  * }
  * }
  */
@@ -95,7 +98,10 @@ public class berth_iteration {
         BerthNative.C_LONG.withName("pages_used"),
         BerthNative.C_INT.withName("free_rows"),
         BerthNative.C_INT.withName("padding"),
-        BerthNative.C_LONG.withName("decision_hash")
+        BerthNative.C_LONG.withName("decision_hash"),
+        BerthNative.C_LONG.withName("batch_hash"),
+        BerthNative.C_INT.withName("batch_slot"),
+        BerthNative.C_INT.withName("zero")
     ).withName("berth_iteration");
 
     /**
@@ -1709,6 +1715,138 @@ public class berth_iteration {
      */
     public static void decision_hash(MemorySegment struct, long fieldValue) {
         struct.set(decision_hash$LAYOUT, decision_hash$OFFSET, fieldValue);
+    }
+
+    private static final OfLong batch_hash$LAYOUT = (OfLong)$LAYOUT.select(groupElement("batch_hash"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static final OfLong batch_hash$layout() {
+        return batch_hash$LAYOUT;
+    }
+
+    private static final long batch_hash$OFFSET = $LAYOUT.byteOffset(groupElement("batch_hash"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static final long batch_hash$offset() {
+        return batch_hash$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static long batch_hash(MemorySegment struct) {
+        return struct.get(batch_hash$LAYOUT, batch_hash$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static void batch_hash(MemorySegment struct, long fieldValue) {
+        struct.set(batch_hash$LAYOUT, batch_hash$OFFSET, fieldValue);
+    }
+
+    private static final OfInt batch_slot$LAYOUT = (OfInt)$LAYOUT.select(groupElement("batch_slot"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static final OfInt batch_slot$layout() {
+        return batch_slot$LAYOUT;
+    }
+
+    private static final long batch_slot$OFFSET = $LAYOUT.byteOffset(groupElement("batch_slot"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static final long batch_slot$offset() {
+        return batch_slot$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static int batch_slot(MemorySegment struct) {
+        return struct.get(batch_slot$LAYOUT, batch_slot$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static void batch_slot(MemorySegment struct, int fieldValue) {
+        struct.set(batch_slot$LAYOUT, batch_slot$OFFSET, fieldValue);
+    }
+
+    private static final OfInt zero$LAYOUT = (OfInt)$LAYOUT.select(groupElement("zero"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final OfInt zero$layout() {
+        return zero$LAYOUT;
+    }
+
+    private static final long zero$OFFSET = $LAYOUT.byteOffset(groupElement("zero"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final long zero$offset() {
+        return zero$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static int zero(MemorySegment struct) {
+        return struct.get(zero$LAYOUT, zero$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static void zero(MemorySegment struct, int fieldValue) {
+        struct.set(zero$LAYOUT, zero$OFFSET, fieldValue);
     }
 
     /**

@@ -135,6 +135,24 @@ class ArchitectureTest {
                     Map.of("java.lang.foreign.MemorySegment", Set.of("reinterpret", "ofAddress"))));
       }
     },
+    /** It isn't there unless it is asked for: one class knows it, and is loaded by name. */
+    ONE_CLASS_TOUCHES_THE_INCUBATING_MODULE {
+      @Override
+      ArchRule in(String house) {
+        return noClasses()
+            .that(
+                describe(
+                    "aren't the vector kernels",
+                    type ->
+                        !outermost(type).getName().equals(house + ".route.kernel.VectorKernels")))
+            .should()
+            .dependOnClassesThat()
+            .resideInAPackage("jdk.incubator..")
+            .orShould()
+            .dependOnClassesThat()
+            .haveFullyQualifiedName(house + ".route.kernel.VectorKernels");
+      }
+    },
     OPTIONAL_LIBRARIES_STAY_ON_TOP {
       @Override
       ArchRule in(String house) {

@@ -6,6 +6,7 @@ import dev.berth.config.Finding;
 import dev.berth.config.LoadPlan;
 import dev.berth.config.ServingPlan;
 import dev.berth.config.WorkerPlan;
+import dev.berth.engine.EnginePool;
 import dev.berth.plan.KvBudget;
 import dev.berth.plan.Reserve;
 import dev.berth.plan.SeatPlan;
@@ -27,6 +28,10 @@ final class PlanJson {
             "deployments",
             plan.deployments().stream().map(PlanJson::deployment).map(Json::fields).toList())
         .put("findings", findings(plan.findings()))
+        .put(
+            "pools",
+            ReplayJson.pools(
+                EnginePool.titles(EnginePool::bounded), EnginePool.titles(pool -> !pool.bounded())))
         .put(
             "ignored_keys",
             plan.config().ignored().stream()

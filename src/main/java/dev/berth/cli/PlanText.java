@@ -9,6 +9,7 @@ import dev.berth.config.KvSettings.FractionOf;
 import dev.berth.config.LoadPlan;
 import dev.berth.config.ServingPlan;
 import dev.berth.config.WorkerPlan;
+import dev.berth.engine.EnginePool;
 import dev.berth.plan.Bytes;
 import dev.berth.plan.KvBudget;
 import dev.berth.plan.PlanOutcome;
@@ -34,6 +35,7 @@ final class PlanText {
     plan.deployments()
         .forEach(deployment -> text.deployment(deployment, plan.deployments().size()));
     text.findings(plan.findings());
+    text.pools();
     text.verdict(plan);
     return String.join(System.lineSeparator(), text.lines);
   }
@@ -237,6 +239,14 @@ final class PlanText {
           finding.severity().name().toLowerCase(Locale.ROOT),
           finding + " [" + finding.rule() + "]");
     }
+  }
+
+  private void pools() {
+    lines.add("");
+    row(
+        "at start",
+        ReplayReport.pools(
+            EnginePool.titles(EnginePool::bounded), EnginePool.titles(pool -> !pool.bounded())));
   }
 
   private void verdict(ServingPlan plan) {

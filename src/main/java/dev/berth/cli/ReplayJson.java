@@ -2,6 +2,7 @@
 package dev.berth.cli;
 
 import dev.berth.plan.SeatPlan;
+import dev.berth.plan.StartupValidator;
 import dev.berth.replay.ArmResult;
 import dev.berth.replay.Comparison;
 import dev.berth.replay.Expectation;
@@ -72,11 +73,21 @@ final class ReplayJson {
         .put("histograms", histograms)
         .put("refusals", result.run().totals().refusals())
         .put(
-            "validator", result.validator().disagreements().stream().map(d -> d.message()).toList())
+            "validator",
+            result.run().startUp().disagreements().stream().map(d -> d.message()).toList())
+        .put("pools", pools(result.run().startUp()))
         .put(
             "expectations",
             result.expectations().stream().map(ReplayJson::expectation).map(Json::fields).toList())
         .put("checks", result.checks().stream().map(ReplayJson::check).map(Json::fields).toList());
+  }
+
+  private static Json pools(StartupValidator.Verdict startUp) {
+    return pools(startUp.checked(), startUp.skipped());
+  }
+
+  static Json pools(List<String> compared, List<String> skipped) {
+    return new Json().put("compared", compared).put("skipped", skipped);
   }
 
   private static Json expectation(ArmResult.Met met) {
@@ -179,7 +190,8 @@ final class ReplayJson {
             .put("servers", stage.servers())
             .put("ranks", engine.ranks())
             .put("loop", lower(engine.loop()))
-            .put("plan", plan(engine.plan()));
+            .put("plan", plan(engine.plan()))
+            .put("pools", pools(result.servers().getFirst().startUp()));
     if (engine.pages() >= 0) {
       json.put("kv_pages", engine.pages());
     }

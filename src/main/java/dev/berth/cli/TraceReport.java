@@ -59,6 +59,10 @@ final class TraceReport {
                   Locale.ROOT, "arrivals: closed, %,d in the system", replay.concurrency());
         });
     line("configuration %s, deployment %s", replay.config(), replay.setup().deployment());
+    result.stages().stream()
+        .map(stage -> "pools: " + ReplayReport.pools(stage.servers().getFirst().startUp()))
+        .distinct()
+        .forEach(out::println);
     replay.setup().warnings().forEach(warning -> line("  warning     %s", warning));
     result.stages().forEach(this::stage);
     line("");

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
-import dev.berth.plan.StartupValidator;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
 import dev.berth.replay.TransferModel;
@@ -200,12 +198,7 @@ public record FleetSetup(
             base.cap(),
             base.queue(),
             base.policies(),
-            switch (config.capacityPolicy()) {
-              case STATIC_BATCH -> CapacityRule.STATIC_BATCH;
-              case MAX_UTILIZATION -> CapacityRule.MAX_UTILIZATION;
-              case GUARANTEED_NO_EVICT -> CapacityRule.GUARANTEED_NO_EVICT;
-            });
-    StartupValidator.check(plan, engine.pools()).orThrow();
+            config.capacityPolicy());
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
     return new ServerStage(

@@ -3,10 +3,9 @@ package dev.berth.config;
 
 import dev.berth.BerthException;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.RetiringMark;
@@ -28,8 +27,11 @@ import dev.berth.replay.CostModel;
 import dev.berth.replay.Expectation;
 import dev.berth.replay.Load;
 import dev.berth.replay.Scenario;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
+import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import java.util.ArrayList;
@@ -110,7 +112,12 @@ public final class ScenarioReader {
         node.requireInt(count, 1, MAX),
         either(node, defaults, "input_tokens").asInt(1, MAX),
         either(node, defaults, "output_tokens").asInt(1, MAX),
-        scheduling);
+        scheduling,
+        node.optDouble("priority", Request.DEFAULT_PRIORITY, -1e18, 1e18),
+        new ServiceTerms(
+            node.optLong("tenant", 0, Long.MIN_VALUE, Long.MAX_VALUE),
+            node.optInt("weight", 1, 1, ServiceTerms.MAX_WEIGHT),
+            node.optLong("deadline", ServiceTerms.NO_DEADLINE, 0, MAX)));
   }
 
   private static ConfigNode either(ConfigNode first, ConfigNode second, String key) {
@@ -147,8 +154,6 @@ public final class ScenarioReader {
               entry.getKey(),
               arm.requireString("title"),
               engine(arm, layers, load),
-              policies(layers),
-              arm.optBoolean("override_validator", false),
               arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of()),
               arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of()),
               sameAs));
@@ -212,9 +217,7 @@ public final class ScenarioReader {
                       + reasons.stream().map(Reason::message).collect(Collectors.joining("; ")));
         };
     Optional<ConfigNode> whatIf = arm.findChild("what_if");
-    if (whatIf.isPresent()) {
-      plan = plan.withWhatIf(whatIf(whatIf.get()));
-    }
+    plan = plan.withWhatIf(whatIf(arm));
     Optional<ConfigNode> gateNode = layers.find("gate");
     FillGate gate = gateNode.map(node -> gate(node, load)).orElse(FillGate.NONE);
     RetiringMark mark =
@@ -229,7 +232,7 @@ public final class ScenarioReader {
               .map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20))
               .orElse(EngineConfig.RANGE_END),
           mark,
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           layers.optSwitch("chunked_context", false)
               ? Chunking.FIRST_COME_FIRST_SERVED
               : Chunking.NONE,
@@ -240,20 +243,32 @@ public final class ScenarioReader {
               .flatMap(w -> w.findEnum("retiring_tokens", RetiringTokens.class))
               .orElse(RetiringTokens.EXCLUDED),
           whatIf.flatMap(w -> w.findEnum("router_cap", RankCap.class)).orElse(RankCap.HARD),
-          layers
-              .find("queue")
-              .map(n -> n.asEnum(WaitingQueue.Policy.class))
-              .orElse(WaitingQueue.Policy.FCFS),
+          queue(layers),
           policies(layers),
           layers
               .find("capacity")
-              .map(n -> n.asEnum(CapacityRule.class))
+              .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
               .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (ConfigException e) {
       throw e;
     } catch (IllegalArgumentException | BerthException e) {
       throw arm.error(String.valueOf(e.getMessage()));
     }
+  }
+
+  private static QueueRules queue(Layers layers) {
+    WaitingQueue.Policy policy =
+        layers
+            .find("queue")
+            .map(n -> n.asEnum(WaitingQueue.Policy.class))
+            .orElse(WaitingQueue.Policy.FCFS);
+    Optional<ConfigNode> patience = layers.find("patience");
+    if (patience.isPresent() && policy != WaitingQueue.Policy.DEADLINE) {
+      throw patience.get().error("is for 'queue: deadline' only");
+    }
+    return patience
+        .map(n -> new QueueRules(policy, n.asLong(0, MAX)))
+        .orElse(QueueRules.of(policy));
   }
 
   /** Without attention DP a wish for a rank means nothing. */
@@ -307,8 +322,16 @@ public final class ScenarioReader {
     return kind == FillGate.Kind.NONE ? FillGate.NONE : new FillGate(kind, load.requests());
   }
 
-  private static WhatIf whatIf(ConfigNode node) {
+  private static WhatIf whatIf(ConfigNode arm) {
     var whatIf = WhatIf.builder();
+    arm.findChild("what_if").ifPresent(node -> whatIf(node, whatIf));
+    if (arm.optBoolean("override_validator", false)) {
+      whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN);
+    }
+    return whatIf.build();
+  }
+
+  private static void whatIf(ConfigNode node, WhatIf.Builder whatIf) {
     node.findInt("seats", 1, MAX).ifPresent(whatIf::seats);
     node.findInt("leases", 1, MAX).ifPresent(whatIf::leases);
     node.findInt("reserved", 0, MAX).ifPresent(whatIf::reserved);
@@ -321,7 +344,6 @@ public final class ScenarioReader {
     if (node.optBoolean("headroom_under_pipeline", false)) {
       whatIf.with(WhatIf.Switch.HEADROOM_UNDER_PIPELINE);
     }
-    return whatIf.build();
   }
 
   // ------------------------------------------------------------------------------ what must come

@@ -25,12 +25,14 @@ public final class Batch {
 
   private static final Kind[] KINDS = Kind.values();
 
+  private final RankEngine engine;
   private final NativeCore core;
   private final RequestTable table;
   private int slot;
   private int size;
 
-  Batch(NativeCore core, RequestTable table) {
+  Batch(RankEngine engine, NativeCore core, RequestTable table) {
+    this.engine = engine;
     this.core = core;
     this.table = table;
   }
@@ -54,6 +56,13 @@ public final class Batch {
   /** Row in the request table. */
   public int row(int position) {
     return core.entryRow(slot, check(position));
+  }
+
+  /**
+   * The request that runs there, in the iteration that scheduled it; the padding's has the id -1.
+   */
+  public long id(int position) {
+    return table.id(row(position));
   }
 
   /** What runs there. */
@@ -85,6 +94,7 @@ public final class Batch {
   /** Says, between Collect and Collected, that the sequence at a position ends with this token. */
   public void stop(BatchPosition position) {
     core.stop(slot, check(position.index()));
+    engine.stopped(position.index());
   }
 
   /**

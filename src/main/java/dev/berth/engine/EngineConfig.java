@@ -4,23 +4,25 @@ package dev.berth.engine;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.internal.NativeCore;
 import dev.berth.kv.KvConfig;
 import dev.berth.kv.KvLayout;
 import dev.berth.kv.KvLevel;
 import dev.berth.kv.KvView;
-import dev.berth.plan.KeyedBy;
 import dev.berth.plan.PolicySet;
-import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.WorkerShape;
-import dev.berth.request.WaitingQueue;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
@@ -31,14 +33,14 @@ import java.util.Optional;
  *     does
  * @param mark where state 14 is set
  * @param transfer whether requests go through transfer states before and after their KV moves
- * @param chunkedContext whether a context may be split over iterations
+ * @param chunkedContext whether a context may be split over iterations, one of {@link #CHUNKINGS}
  * @param kv what the KV cache of one rank is made of
  * @param gate what holds a benchmark fill
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
- * @param queue order of the waiting queue
+ * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
- * @param capacity how pages are promised; a policy that counts nothing is refused
+ * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -51,7 +53,7 @@ public record EngineConfig(
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue,
+    QueueRules queue,
     PolicySet policies,
     CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
@@ -74,13 +76,17 @@ public record EngineConfig(
     RAW
   }
 
-  /** How a context that doesn't fit in one iteration's tokens is treated. */
-  public enum Chunking {
-    /** Never split. */
-    NONE,
-    /** Split, first come first served. */
-    FIRST_COME_FIRST_SERVED
-  }
+  /** The capacity rules that an engine can keep: those that look at pages. */
+  public static final Set<CapacityRule> CAPACITY_RULES =
+      Collections.unmodifiableSet(
+          EnumSet.of(
+              CapacityRule.GUARANTEED_NO_EVICT,
+              CapacityRule.MAX_UTILIZATION,
+              CapacityRule.STATIC_BATCH));
+
+  /** How an engine can split a context that doesn't fit in one iteration's tokens. */
+  public static final Set<Chunking> CHUNKINGS =
+      Collections.unmodifiableSet(EnumSet.of(Chunking.NONE, Chunking.FIRST_COME_FIRST_SERVED));
 
   public EngineConfig {
     if (role == WorkerRole.GENERATION && transfer == Transfer.NONE) {
@@ -90,10 +96,16 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
-    if (capacity == CapacityRule.MAX_REQUESTS) {
+    if (!CAPACITY_RULES.contains(capacity)) {
       throw new IllegalArgumentException(
-          "capacity policy MAX_REQUESTS: it doesn't look at pages, which the engine hands out;"
-              + " allowed: GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH");
+          "capacity policy "
+              + capacity
+              + ": it hands out no pages; allowed: "
+              + CAPACITY_RULES);
+    }
+    if (!CHUNKINGS.contains(chunkedContext)) {
+      throw new IllegalArgumentException(
+          "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
     }
     List<String> reasons = impossible(plan, rangeEnd, kv);
     if (!reasons.isEmpty()) {
@@ -120,7 +132,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -162,6 +174,24 @@ public record EngineConfig(
         queue,
         PolicySet.DEFAULT,
         CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with another order of the waiting queue. */
+  public EngineConfig withQueue(QueueRules rules) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        rules,
+        policies,
+        capacity);
   }
 
   /** The same engine with other policies. */
@@ -297,7 +327,7 @@ public record EngineConfig(
   }
 
   private KvConfig cacheConfig(KvSetup.Paged paged) {
-    int rows = plan.spendableLeases() + Math.max(1, reservedLeases());
+    int rows = plan.spendableLeases() + Math.max(1, plan.withheldLeases());
     int maxBlocks = Math.toIntExact(maxBlocks(plan.shape()));
     return KvConfig.of(plan.leases(), maxBlocks, paged.indexBlocks())
         .withReserved(rows - plan.leases().count())
@@ -310,8 +340,9 @@ public record EngineConfig(
         .withTokenArena(plan.shape().maxSeqLen());
   }
 
-  private int reservedLeases() {
-    return plan.reservedSpendable() ? 0 : plan.reservedLeases();
+  /** Rows of the request table of one rank: as many requests as it may have to keep. */
+  public long requestRows() {
+    return rows(plan, cap);
   }
 
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
@@ -330,13 +361,18 @@ public record EngineConfig(
         role,
         RANGE_END,
         defaultMark(plan),
-        role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+        transfer(role),
         Chunking.NONE,
         KvSetup.UNLIMITED,
         FillGate.NONE,
         RetiringTokens.EXCLUDED,
         RankCap.HARD,
-        WaitingQueue.Policy.FCFS);
+        QueueRules.FCFS);
+  }
+
+  /** Requests go through transfer states where KV is received: in generation-only workers. */
+  public static Transfer transfer(WorkerRole role) {
+    return role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE;
   }
 
   /** Overlap marks; a pipeline marks on every stage, so that the stages agree. */
@@ -364,15 +400,6 @@ public record EngineConfig(
   /** Pipeline stages. */
   public int stages() {
     return plan.shape().pipelineSize();
-  }
-
-  /** The pools that an engine makes, for the start-up validator. */
-  public List<RegisteredPool> pools() {
-    return List.of(
-        RegisteredPool.of("seat pool", KeyedBy.SEAT, plan.seats().count()),
-        RegisteredPool.of("lease map", KeyedBy.LEASE, plan.leases().count()),
-        RegisteredPool.of("batch", KeyedBy.BATCH_POSITION, plan.batchPositions().count()),
-        RegisteredPool.unbounded("request table", KeyedBy.LEASE));
   }
 
   /** How the gather counts retiring requests. */
@@ -417,7 +444,7 @@ public record EngineConfig(
         Math.toIntExact(rows(plan, cap)),
         plan.seats().count(),
         plan.spendableLeases(),
-        reservedLeases(),
+        plan.withheldLeases(),
         plan.batchPositions().count(),
         plan.shape().maxNumTokens(),
         plan.shape().draftTokens(),

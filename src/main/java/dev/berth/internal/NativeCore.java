@@ -37,6 +37,7 @@ public final class NativeCore implements AutoCloseable {
   private final int rows;
   private final int ring;
   private final int entriesPerBatch;
+  private final PoolSizes pools;
   private final MemorySegment iteration;
   private final MemorySegment rowMemory;
   private final MemorySegment coldMemory;
@@ -70,6 +71,12 @@ public final class NativeCore implements AutoCloseable {
       rows = berth_core_memory.rows(map);
       ring = berth_core_memory.ring(map);
       entriesPerBatch = berth_core_memory.entries_per_batch(map);
+      pools =
+          new PoolSizes(
+              berth_core_memory.seats(map),
+              berth_core_memory.leases(map),
+              berth_core_memory.reserved_leases(map),
+              berth_core_memory.batch_positions(map));
       iteration = at(berth_core_memory.iteration_address(map), berth_iteration.sizeof());
       rowMemory = at(berth_core_memory.row_address(map), rows * berth_row.sizeof());
       coldMemory = at(berth_core_memory.cold_address(map), rows * 64L);
@@ -218,6 +225,21 @@ public final class NativeCore implements AutoCloseable {
       int capacity,
       int pause,
       boolean prefixSharing) {}
+
+  /**
+   * The pools as they were made, told by the core itself.
+   *
+   * @param seats that requests can hold
+   * @param leases that requests can hold
+   * @param reservedLeases that requests never hold
+   * @param batchPositions of requests in one batch
+   */
+  public record PoolSizes(int seats, int leases, int reservedLeases, int batchPositions) {}
+
+  /** The pools of this core. */
+  public PoolSizes pools() {
+    return pools;
+  }
 
   // ------------------------------------------------------------------------------ inboxes
 
@@ -466,6 +488,14 @@ public final class NativeCore implements AutoCloseable {
     return berth_iteration.decision_hash(record());
   }
 
+  public long batchHash() {
+    return berth_iteration.batch_hash(record());
+  }
+
+  public int batchSlot() {
+    return berth_iteration.batch_slot(record());
+  }
+
   // ------------------------------------------------------------------------------ outboxes
 
   /** Ring slots, 2 or more. */
@@ -531,6 +561,10 @@ public final class NativeCore implements AutoCloseable {
 
   public long doneTag(int index) {
     return berth_done.tag(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
+  }
+
+  public int doneRow(int index) {
+    return berth_done.row(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public int doneKind(int index) {

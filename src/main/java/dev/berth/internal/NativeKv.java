@@ -507,6 +507,11 @@ public final class NativeKv implements AutoCloseable {
     return berth_kv_batch.rows(batch.call);
   }
 
+  /** The stream's step that fills the last prepared batch. */
+  public static long step(Batch batch) {
+    return berth_kv_batch.step(batch.call);
+  }
+
   private static long address(MemorySegment segment) {
     return segment.byteSize() == 0 ? 0 : segment.address();
   }

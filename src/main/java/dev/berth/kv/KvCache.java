@@ -317,7 +317,8 @@ public final class KvCache implements AutoCloseable {
   }
 
   /**
-   * Examines every invariant; takes time in all pages.
+   * Examines every invariant; takes time in all pages. Once one is broken the cache can only be
+   * read: operations end STATE.
    *
    * @throws BerthException INTERNAL with the number of the one that doesn't hold
    */

@@ -328,9 +328,9 @@ public final class SeatPlan {
     return sizes.leases.count() + (whatIf.has(Switch.RESERVED_SPENDABLE) ? sizes.reserved : 0);
   }
 
-  /** Whether ordinary requests may take reserved leases: only under a what-if. */
-  public boolean reservedSpendable() {
-    return whatIf.has(Switch.RESERVED_SPENDABLE);
+  /** Leases that ordinary requests never hold: the reserved ones, none of them under a what-if. */
+  public int withheldLeases() {
+    return indexCapacity() - spendableLeases();
   }
 
   /** K, most requests admitted to one rank (spec 01 §3.1). Seats never enter it. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.replay;
 
-import dev.berth.plan.StartupValidator;
 import dev.berth.request.WaitReason;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -14,7 +13,6 @@ import java.util.OptionalDouble;
  *
  * @param arm the arm
  * @param run totals
- * @param validator what the start-up validator said
  * @param histograms {@code assigned}, {@code batch}, {@code states}, {@code gate}, {@code
  *     tokens_in}, {@code steady_batch}, {@code steady_contexts}
  * @param numbers everything that is a single number
@@ -25,7 +23,6 @@ import java.util.OptionalDouble;
 public record ArmResult(
     Arm arm,
     RunResult run,
-    StartupValidator.Verdict validator,
     Map<String, Histogram> histograms,
     Map<String, Double> numbers,
     List<Met> expectations,
@@ -91,9 +88,8 @@ public record ArmResult(
    */
   public record CheckOutcome(Check check, Status status, long violations, long declared) {}
 
-  static ArmResult of(
-      Arm arm, RunResult run, ArmRecorder recorder, StartupValidator.Verdict validator) {
-    long validatorDisagreements = validator.disagreements().size();
+  static ArmResult of(Arm arm, RunResult run, ArmRecorder recorder) {
+    long validatorDisagreements = run.startUp().disagreements().size();
     var histograms = new LinkedHashMap<String, Histogram>();
     histograms.put("assigned", recorder.assignedVectors);
     histograms.put("batch", recorder.batches);
@@ -137,8 +133,7 @@ public record ArmResult(
     numbers.put("validator_disagreements", (double) validatorDisagreements);
 
     var partial =
-        new ArmResult(
-            arm, run, validator, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
+        new ArmResult(arm, run, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
     List<Met> met =
         arm.expect().stream()
             .map(e -> {
@@ -150,8 +145,7 @@ public record ArmResult(
         java.util.Arrays.stream(Check.values())
             .map(check -> outcome(arm, check, run, recorder, validatorDisagreements))
             .toList();
-    return new ArmResult(
-        arm, run, validator, histograms, numbers, met, checks, recorder.forwardHash());
+    return new ArmResult(arm, run, histograms, numbers, met, checks, recorder.forwardHash());
   }
 
   /** Requests launched on a rank and settled for good, a record. */

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine.Model.OptionSpec;
 import tools.jackson.jr.ob.JSON;
 
 class ReplayCommandTest {
@@ -193,6 +194,9 @@ class ReplayCommandTest {
         .contains("arrivals: the trace's, 20.0 times faster")
         .contains("ctx: context, 3 servers of 2 ranks")
         .contains("gen: generation, 2 servers of 4 ranks")
+        .containsOnlyOnce(
+            "pools: seat pool, lease map, padding lease pool, batch compared with the plan;"
+                + " skipped, without a bound: page counter")
         .contains("500 of 500 done, 0 refused")
         .containsPattern("server 2\\.1 +[0-9.]+ %")
         .containsPattern("TTFT +[0-9.]+ m?s +[0-9.]+ m?s +[0-9.]+ m?s")
@@ -318,6 +322,32 @@ class ReplayCommandTest {
     assertThat(result.exit()).isZero();
     // 20 GiB · 0.8 / (61 · 576 B · 32 tokens) = 15,279 pages
     assertThat(result.out()).contains("KV pages    15,279 a rank");
+  }
+
+  // ------------------------------------------------------------------------------ shared
+
+  private static OptionSpec option(String command, String name) {
+    var commands = Main.commandLine().getSubcommands();
+    return Objects.requireNonNull(commands.get(command)).getCommandSpec().findOption(name);
+  }
+
+  @Test
+  void planAndReplayKnowTheSamePlanningOptions() {
+    var shared =
+        List.of(
+            "--assume-overlap",
+            "--policy",
+            "--trait",
+            "--model",
+            "--free-memory",
+            "--fraction",
+            "--reserve");
+    for (String option : shared) {
+      var plan = option("plan", option);
+      var replay = option("replay", option);
+      assertThat(replay.description()).as(option).isEqualTo(plan.description());
+      assertThat(replay.userObject()).as("declared once").isEqualTo(plan.userObject());
+    }
   }
 
   // ------------------------------------------------------------------------------ bad input

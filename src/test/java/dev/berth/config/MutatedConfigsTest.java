@@ -61,7 +61,7 @@ class MutatedConfigsTest {
   @Test
   @Tag("deep")
   void damagedFilesAreRefusedWithAPlaceForLong() throws IOException {
-    damage(400_000);
+    damage(200_000);
   }
 
   private static void damage(int rounds) throws IOException {

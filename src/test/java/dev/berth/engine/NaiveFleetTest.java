@@ -4,20 +4,19 @@ package dev.berth.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.capacity.CapacityRule;
-import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.SchedulingParams;
-import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.test.FleetProbe;
 import dev.berth.test.NaiveFleet;
@@ -49,7 +48,7 @@ class NaiveFleetTest {
   @Tag("deep")
   @Test
   void everyIterationIsTheModelsInManyRuns() {
-    runs(400_000);
+    runs(150_000);
   }
 
   private static void runs(int count) {
@@ -151,14 +150,14 @@ class NaiveFleetTest {
       if (oneIn(4)) {
         whatIf.seats(between(1, 2 * batch * plan.shape().pipelineSize() + 1));
       }
-      plan = plan.withWhatIf(whatIf.build());
+      plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       EngineConfig defaults = EngineConfig.of(plan, role);
       var promised = new EngineConfig(
           plan,
           role,
           oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
           defaults.mark(),
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           Chunking.values()[random.nextInt(2)],
           oneIn(2) ? -1 : between(4, 60),
           role == WorkerRole.GENERATION && oneIn(3)
@@ -166,7 +165,7 @@ class NaiveFleetTest {
               : FillGate.NONE,
           RetiringTokens.values()[random.nextInt(2)],
           oneIn(8) ? RankCap.OFF : RankCap.HARD,
-          WaitingQueue.Policy.FCFS);
+          QueueRules.FCFS);
       return oneIn(3)
           ? promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
           : promised;

@@ -2,6 +2,7 @@
 package dev.berth.test;
 
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
@@ -616,10 +617,7 @@ public final class NaiveFleet {
     for (Sequence s : contexts) {
       int remaining = s.prompt - s.context;
       int left = tokenLimit - rank.batch.tokens();
-      int tokens =
-          config.chunkedContext() == EngineConfig.Chunking.NONE
-              ? remaining
-              : Math.min(remaining, left);
+      int tokens = config.chunkedContext() == Chunking.NONE ? remaining : Math.min(remaining, left);
       WaitReason reason = closed;
       if (reason == WaitReason.NONE) {
         reason =
