@@ -74,6 +74,9 @@ class CapacityPass {
   bool started(const berth_row &row) const {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
+  void look(int32_t index, const berth_row &row) {
+    if (gate_ && row.lease < 0) gate_->look(index);
+  }
   bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
   // False: no seat or lease for it.
   bool take(int32_t index, berth_row &row) {
@@ -382,6 +385,7 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
     berth_row &row = t_.rows[index];
     const bool encoder = row.state == BERTH_STATE_ENCODER_INIT;
     if (encoder && !cross_) return t_.refuse(index, BERTH_FIELD_STATE);
+    look(index, row);
     if (delays && row.state != BERTH_STATE_GENERATION_INIT && delayed(index, row)) {
       t_.wait(row, BERTH_WAIT_PREFIX);
       continue;
@@ -419,7 +423,7 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
     for (int32_t p = 0; p < pools_ && !encoder; ++p) pages[p] = to_the_end(row, t_.demands(index)[p]);
     if (!take(index, row)) continue;
     claim(row);
-    taken_context(index, row);
+    if (delays) taken_context(index, row);
     for (int32_t p = 0; p < pools_; ++p) free_[p] -= pages[p];
   }
   return Status::kOk;
@@ -510,6 +514,7 @@ Status CapacityPass::max_utilization() {
       end_simulation();
       return t_.refuse(index, BERTH_FIELD_STATE);
     }
+    look(index, row);
     if (may_delay_ && is_first_chunk(row)) {
       if (!seeded) {
         seeded = true;
@@ -577,7 +582,8 @@ Status CapacityPass::max_utilization() {
         return t_.unsound(t_.active[victim]);
       }
       const berth_row &candidate = t_.rows[t_.active[victim]];
-      if (started(candidate) && !(own_ && candidate.in_flight > 0)) break;  // D6
+      // D6. What a launched batch writes can't be taken away at once.
+      if (started(candidate) && !((own_ || gate_) && candidate.in_flight > 0)) break;
       --victim;
     }
     const int32_t waits_from = std::max(victim, i);
@@ -590,10 +596,16 @@ Status CapacityPass::max_utilization() {
       end = i;
       break;
     }
-    if (!simulating_) {
-      if (const Status status = start_simulation(); status != Status::kOk) return status;
+    if (gate_) {
+      int64_t freed[kMaxPools] = {};
+      gate_->pause(t_.active[victim], freed);
+      for (int32_t p = 0; p < pools_; ++p) free_[p] += freed[p];
+    } else {
+      if (!simulating_) {
+        if (const Status status = start_simulation(); status != Status::kOk) return status;
+      }
+      release(t_.active[victim]);
     }
-    release(t_.active[victim]);
     t_.paused[plan_.paused++] = t_.active[victim];
     end = victim;
   }

@@ -4,6 +4,7 @@ package dev.berth.config;
 import dev.berth.capacity.Chunking;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
 import dev.berth.replay.CostModel;
@@ -108,7 +109,7 @@ public record FleetSetup(
         deployment.name(),
         stages,
         planned.workers(),
-        warnings(planned),
+        messages(planned, Severity.WARNING),
         deployment.workloads().getFirst().concurrency());
   }
 
@@ -173,26 +174,6 @@ public record FleetSetup(
         .toList();
   }
 
-  /** What planning says, and where a replay departs from the file. */
-  private static List<String> warnings(DeploymentPlan planned) {
-    var warnings = new ArrayList<>(messages(planned, Severity.WARNING));
-    for (WorkerPlan worker : planned.workers()) {
-      if (!kept(worker.worker())) {
-        warnings.add(
-            worker.worker().name()
-                + ": the file asks for "
-                + worker.worker().capacityPolicy()
-                + "; the replay promises pages to a request's"
-                + " end and pauses nobody, which is GUARANTEED_NO_EVICT");
-      }
-    }
-    return warnings;
-  }
-
-  private static boolean kept(WorkerConfig worker) {
-    return EngineConfig.CAPACITY_RULES.contains(worker.capacityPolicy());
-  }
-
   private static ServerStage stage(WorkerPlan worker, Options options) {
     SeatPlan plan = worker.plan().orElseThrow();
     WorkerConfig config = worker.worker();
@@ -211,14 +192,13 @@ public record FleetSetup(
             base.mark(),
             base.transfer(),
             config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE,
-            pages(worker, options),
+            KvSetup.counted(pages(worker, options)),
             base.gate(),
             base.retiringTokens(),
             base.cap(),
             base.queue(),
             base.policies(),
-            // warnings() says so to who asks for another.
-            kept(config) ? config.capacityPolicy() : base.capacity());
+            config.capacityPolicy());
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
     return new ServerStage(

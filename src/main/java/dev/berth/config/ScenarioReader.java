@@ -7,6 +7,7 @@ import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.ConfigClass;
@@ -235,7 +236,8 @@ public final class ScenarioReader {
           layers.optSwitch("chunked_context", false)
               ? Chunking.FIRST_COME_FIRST_SERVED
               : Chunking.NONE,
-          layers.find("kv_pages").map(n -> n.asLong(1, Long.MAX_VALUE / 2)).orElse(-1L),
+          KvSetup.counted(
+              layers.find("kv_pages").map(n -> n.asLong(1, Long.MAX_VALUE / 2)).orElse(-1L)),
           gate,
           whatIf
               .flatMap(w -> w.findEnum("retiring_tokens", RetiringTokens.class))

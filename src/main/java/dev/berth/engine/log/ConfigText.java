@@ -4,6 +4,7 @@ package dev.berth.engine.log;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.engine.EngineConfig;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.PlanOutcome;
 import dev.berth.plan.Reason;
@@ -37,7 +38,17 @@ final class ConfigText {
 
   // ------------------------------------------------------------------------------ to text
 
+  /**
+   * Every setting.
+   *
+   * @throws BerthException CONFIGURATION for an engine with tokens, which the log doesn't keep
+   */
   static Map<String, String> write(EngineConfig config) {
+    if (config.kv() instanceof KvSetup.Paged) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a decision log keeps lengths, not tokens: an engine with a paged KV cache can't be logged");
+    }
     var text = new LinkedHashMap<String, String>();
     write("", config, text);
     return text;
