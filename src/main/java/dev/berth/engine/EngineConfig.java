@@ -50,8 +50,8 @@ public record EngineConfig(
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
-  /** Most rows of a native core, as {@code berth.h} has it. */
-  private static final int MOST_ROWS = 1 << 20;
+  /** Most requests, seats or leases of one rank, as {@code berth.h} has it. */
+  public static final int MOST_ROWS = 1 << 20;
 
   /** Is there a KV transfer engine at work? */
   public enum Transfer {
@@ -95,7 +95,7 @@ public record EngineConfig(
       throw new IllegalArgumentException(
           "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
     }
-    long held = Math.max(plan.seats().count(), rows(plan, cap));
+    long held = held(plan, cap);
     if (held > MOST_ROWS) {
       throw new BerthException(
           Code.CONFIGURATION,
@@ -149,6 +149,15 @@ public record EngineConfig(
         queue,
         set,
         rule);
+  }
+
+  private static long held(SeatPlan plan, RankCap cap) {
+    return Math.max(plan.seats().count(), rows(plan, cap));
+  }
+
+  /** Requests, or seats if they are more, that all ranks and stages of the worker make room for. */
+  public long workerRows() {
+    return held(plan, cap) * ranks() * stages();
   }
 
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
