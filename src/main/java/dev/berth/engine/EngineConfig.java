@@ -264,7 +264,7 @@ public record EngineConfig(
         plan.shape().maxNumTokens(),
         plan.shape().draftTokens(),
         plan.admissionCap(),
-        plan.requestSlots(),
+        plan.residentRequests(),
         rangeEnd,
         pendingBatches(),
         loop() == Loop.PIPELINE,

@@ -199,7 +199,7 @@ class DamagedInputTest {
 
   @Test
   void damagedConfigurationsArePlannedOrRefusedWithTheirPlace() {
-    configurations(2_500);
+    configurations(1_000);
   }
 
   @Test
@@ -233,7 +233,7 @@ class DamagedInputTest {
 
   @Test
   void damagedScenariosAreRunOrRefusedWithTheirPlace() {
-    scenarios(2_500);
+    scenarios(1_000);
   }
 
   @Test
@@ -275,7 +275,7 @@ class DamagedInputTest {
 
   @Test
   void damagedTracesAreRunOrRefusedWithTheirPlace() throws IOException {
-    traces(2_500);
+    traces(1_000);
   }
 
   @Test
