@@ -98,10 +98,7 @@ public record EngineConfig(
     }
     if (!CAPACITY_RULES.contains(capacity)) {
       throw new IllegalArgumentException(
-          "capacity policy "
-              + capacity
-              + ": it hands out no pages; allowed: "
-              + CAPACITY_RULES);
+          "capacity policy " + capacity + ": it hands out no pages; allowed: " + CAPACITY_RULES);
     }
     if (!CHUNKINGS.contains(chunkedContext)) {
       throw new IllegalArgumentException(
@@ -159,7 +156,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -185,7 +182,7 @@ public record EngineConfig(
         mark,
         transfer,
         chunkedContext,
-        pages,
+        kv,
         gate,
         retiringTokens,
         cap,
