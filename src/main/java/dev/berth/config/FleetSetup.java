@@ -6,6 +6,7 @@ import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
+import dev.berth.route.RouterChoice;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
 import dev.berth.replay.TransferModel;
@@ -185,6 +186,13 @@ public record FleetSetup(
                 + "; the replay promises pages to a request's"
                 + " end and pauses nobody, which is GUARANTEED_NO_EVICT");
       }
+      if (worker.plan().isPresent()
+          && router(worker.worker(), worker.plan().get()) instanceof RouterChoice.KvAware) {
+        warnings.add(
+            worker.worker().name()
+                + ": the file routes by what caches hold; the replay keeps no prefix cache, so"
+                + " nothing matches and the load decides");
+      }
     }
     return warnings;
   }
@@ -218,7 +226,8 @@ public record FleetSetup(
             base.queue(),
             base.policies(),
             // warnings() says so to who asks for another.
-            kept(config) ? config.capacityPolicy() : base.capacity());
+            kept(config) ? config.capacityPolicy() : base.capacity(),
+            router(config, plan));
     OptionalInt servers =
         config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
     return new ServerStage(
@@ -227,6 +236,13 @@ public record FleetSetup(
         servers.orElse(config.servers()),
         options.cost(),
         options.transfer());
+  }
+
+  /** Without attention DP there is nothing to choose. */
+  private static RouterChoice router(WorkerConfig config, SeatPlan plan) {
+    return plan.shape().attentionDp()
+        ? config.attentionDp().router(config.kv().reuse())
+        : RouterChoice.DEFAULT;
   }
 
   /** As told; else by memory; else by the file's own limit; else as many as are wanted. */

@@ -32,9 +32,14 @@ import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.ServiceTerms;
 import dev.berth.request.WaitingQueue;
+import dev.berth.route.ConversationRouter;
+import dev.berth.route.KvAwareRouter;
+import dev.berth.route.PlacementView;
 import dev.berth.route.RankCap;
+import dev.berth.route.RouterChoice;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.EnumMap;
 import java.util.HashSet;
 import java.util.List;
@@ -94,11 +99,15 @@ public final class ScenarioReader {
     } else {
       groups.add(group(node, "requests", node));
     }
-    long total = groups.stream().mapToLong(Load.Group::count).sum();
+    int rounds = node.optInt("rounds", 1, 1, MAX);
+    long once = groups.stream().mapToLong(Load.Group::count).sum();
+    long total = once > MAX ? once : rounds * once;
     if (total > MAX) {
       throw node.error("the groups add up to " + total + " requests; the most allowed is " + MAX);
     }
-    return new Load(groups, node.optInt("concurrency", (int) total, 1, MAX), waves);
+    List<Load.Group> sent =
+        Collections.nCopies(rounds, groups).stream().flatMap(List::stream).toList();
+    return new Load(sent, node.optInt("concurrency", (int) total, 1, MAX), waves);
   }
 
   private static Load.Group group(ConfigNode node, String count, ConfigNode defaults) {
@@ -246,12 +255,36 @@ public final class ScenarioReader {
           layers
               .find("capacity")
               .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
-              .orElse(CapacityRule.GUARANTEED_NO_EVICT));
+              .orElse(CapacityRule.GUARANTEED_NO_EVICT),
+          router(layers));
     } catch (ConfigException e) {
       throw e;
     } catch (IllegalArgumentException | BerthException e) {
       throw arm.error(String.valueOf(e.getMessage()));
     }
+  }
+
+  /** Names of the routers, as scenarios spell them. */
+  private enum RouterName {
+    DEFAULT,
+    KV_AWARE,
+    CONVERSATION
+  }
+
+  private static RouterChoice router(Layers layers) {
+    PlacementView view =
+        layers
+            .find("placement")
+            .map(n -> n.asEnum(PlacementView.class))
+            .orElse(PlacementView.ADMISSION);
+    RouterName name =
+        layers.find("router").map(n -> n.asEnum(RouterName.class)).orElse(RouterName.DEFAULT);
+    return switch (name) {
+      case DEFAULT -> new RouterChoice.Default(view);
+      case KV_AWARE -> new RouterChoice.KvAware(KvAwareRouter.Options.DEFAULTS.with(view));
+      case CONVERSATION ->
+          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS.with(view));
+    };
   }
 
   private static QueueRules queue(Layers layers) {

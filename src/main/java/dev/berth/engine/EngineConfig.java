@@ -11,6 +11,7 @@ import dev.berth.plan.SeatPlan;
 import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
+import dev.berth.route.RouterChoice;
 import java.util.Collections;
 import java.util.EnumSet;
 import java.util.Set;
@@ -32,6 +33,7 @@ import java.util.Set;
  * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
  * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
+ * @param router how new requests are placed on ranks
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -46,7 +48,8 @@ public record EngineConfig(
     RankCap cap,
     QueueRules queue,
     PolicySet policies,
-    CapacityRule capacity) {
+    CapacityRule capacity,
+    RouterChoice router) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -104,6 +107,38 @@ public record EngineConfig(
     }
   }
 
+  /** With the default router. */
+  public EngineConfig(
+      SeatPlan plan,
+      WorkerRole role,
+      int rangeEnd,
+      RetiringMark mark,
+      Transfer transfer,
+      Chunking chunkedContext,
+      long pages,
+      FillGate gate,
+      RetiringTokens retiringTokens,
+      RankCap cap,
+      QueueRules queue,
+      PolicySet policies,
+      CapacityRule capacity) {
+    this(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        policies,
+        capacity,
+        RouterChoice.DEFAULT);
+  }
+
   /** With the default policies. */
   public EngineConfig(
       SeatPlan plan,
@@ -148,7 +183,8 @@ public record EngineConfig(
         cap,
         rules,
         policies,
-        capacity);
+        capacity,
+        router);
   }
 
   /** The same engine with other policies. */
@@ -166,7 +202,27 @@ public record EngineConfig(
         cap,
         queue,
         set,
-        rule);
+        rule,
+        router);
+  }
+
+  /** The same engine with another router. */
+  public EngineConfig withRouter(RouterChoice other) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        pages,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        policies,
+        capacity,
+        other);
   }
 
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */

@@ -178,7 +178,7 @@ public final class RankEngine implements AutoCloseable {
       return Effect.IDLE;
     }
     for (int i = 0; i < admission.assigned(rank); i++) {
-      admit(admission.assigned(rank, i));
+      admit(admission.assigned(rank, i), admission.assignedLoad(rank, i));
     }
     core.schedule(admission.expectedActive(), admission.held());
     FrameBoard.header(
@@ -194,14 +194,14 @@ public final class RankEngine implements AutoCloseable {
     return needVote;
   }
 
-  private void admit(Request request) {
+  private void admit(Request request, int load) {
     core.admit(
         request.id(),
         request.tag(),
         firstState().value(),
         request.promptTokens(),
         outputTokens(request),
-        request.promptTokens(),
+        load,
         request.children());
   }
 
