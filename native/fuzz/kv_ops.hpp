@@ -175,7 +175,7 @@ struct Kv {
 struct Replica {
   struct Page {
     uint64_t parent, lora;
-    int32_t level, scope;
+    int32_t level, scope, priority;
     std::vector<int32_t> tokens;
     bool operator==(const Page &) const = default;
   };
@@ -183,7 +183,7 @@ struct Replica {
   uint64_t sequence = 0;
 
   static Page page(const berth_kv_event &e, const int32_t *tokens) {
-    return {e.parent, e.lora, e.level, e.scope, std::vector<int32_t>(tokens, tokens + e.tokens)};
+    return {e.parent, e.lora, e.level, e.scope, e.priority, std::vector<int32_t>(tokens, tokens + e.tokens)};
   }
   void drain(Kv &kv) {
     const auto n = static_cast<uint64_t>(kv.memory.events);
@@ -202,6 +202,7 @@ struct Replica {
       } else {
         REQUIRE(pages.count(key) == 1 && pages[key].level == e.old_level);
         pages[key].level = e.level;
+        pages[key].priority = e.priority;
       }
       ++kv.ring->tail;
     }
@@ -298,6 +299,7 @@ class KvWorld {
   int64_t hits = 0;
   int64_t refusals = 0;
   int64_t partials = 0;
+  int64_t snapshots = 0;
   int64_t wide = 0;
   int64_t drops = 0;
 
@@ -309,10 +311,11 @@ class KvWorld {
     int32_t committed, history, capacity, written;
     int32_t row;  // -1: suspended
     bool stopped;
+    bool minimal;
     int32_t beams;
     int32_t parted[4];  // position from which a beam goes its own way
-    int32_t in_index;  // exact mode: blocks referenced
-    bool stuck;        // exact mode: stores no more
+    int32_t in_index;   // exact mode: blocks referenced
+    bool stuck;         // exact mode: stores no more
   };
   int32_t tpb() const { return shape_.config.tokens_per_block; }
   int32_t ceil(int32_t tokens) const { return (tokens + tpb() - 1) / tpb(); }
@@ -426,8 +429,9 @@ class KvWorld {
     berth_kv_op o = kv_.with_tokens(BERTH_KV_OPEN, 0, s.tokens);
     o.lora = s.scope;
     o.flags = s.scope != 0 ? BERTH_KV_LORA : 0;
-    constexpr int32_t kModes[] = {BERTH_KV_NO_REUSE, BERTH_KV_NO_COMMIT, BERTH_KV_NO_REBASE};
-    if (!shape_.exact && c_.below(4) == 0) o.flags |= kModes[c_.below(3)];
+    constexpr int32_t kModes[] = {BERTH_KV_NO_REUSE, BERTH_KV_NO_COMMIT, BERTH_KV_NO_REBASE, BERTH_KV_MIN_SNAPSHOT};
+    if (!shape_.exact && c_.below(3) == 0) o.flags |= kModes[c_.below(4)];
+    s.minimal = (o.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
     o.tenant = c_.below(shape_.config.tenants);
     s.beams = 1;
     const int32_t probed = (o.flags & BERTH_KV_NO_REUSE) != 0 ? 0 : kv_.probe(s.tokens, s.scope, s.scope);
@@ -440,6 +444,7 @@ class KvWorld {
     REQUIRE(status == BERTH_OK && o.matched == probed && o.matched < static_cast<int32_t>(s.tokens.size()));
     hits += o.matched != 0;
     partials += o.partial != 0;
+    snapshots += o.partial != 0 && any_state();
     s.handle = o.handle;
     s.committed = s.history = s.capacity = s.written = o.matched;
     if (shape_.exact) {
@@ -568,6 +573,13 @@ class KvWorld {
     const bool commits = c_.below(4) != 0;
     // What is refused mustn't have run: after the last commit a state may be the index's.
     const bool refused = s.stopped || s.beams != 1;
+    // A snapshot is of a history: the commit begins or ends there.
+    if (commits && s.row >= 0 && !refused && s.minimal && s.committed != s.history && to != s.history) {
+      const std::vector<int32_t> tokens(s.tokens.begin() + s.committed, s.tokens.begin() + to);
+      berth_kv_op o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, tokens);
+      REQUIRE(kv_.apply(o) == BERTH_E_ARGUMENT);
+      return;
+    }
     if (s.row >= 0 && !refused) forward(s, to);
     if (s.row >= 0 && refused && !commits) {
       if (any_state()) return;
@@ -632,9 +644,8 @@ class KvWorld {
     o.flags = BERTH_KV_PIN;
     const int32_t status = kv_.apply(o);
     if (o.handle == 0) {
-      REQUIRE(status == BERTH_OK ||
-              (status == BERTH_E_EXHAUSTED &&
-               static_cast<int32_t>(pins_.size() + plans_.size()) == shape_.config.pins));
+      REQUIRE(status == BERTH_OK || (status == BERTH_E_EXHAUSTED &&
+                                     static_cast<int32_t>(pins_.size() + plans_.size()) == shape_.config.pins));
       return;
     }
     const int32_t blocks = (o.matched - o.partial) / tpb();
@@ -716,7 +727,8 @@ class KvWorld {
       if (life(view.life_cycle).window == 0) continue;
       for (size_t i = 0; i < rows; ++i) {
         const int32_t *keys = table.data() + (v * rows + i) * 2 * width;
-        const std::vector<int32_t> list = i < n ? kv_.blocks(who[i]->handle, view.life_cycle, beams[i]) : std::vector<int32_t>();
+        const std::vector<int32_t> list =
+            i < n ? kv_.blocks(who[i]->handle, view.life_cycle, beams[i]) : std::vector<int32_t>();
         for (size_t k = 0; k < width; ++k) {
           int32_t key = i >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched;
           int32_t val = key;
@@ -905,6 +917,7 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       if (c.below(2) == 0) s.buffers.push_back(kv_buffer(0, 0, token));
       s.buffers.push_back(kv_buffer(1, 0, token, 1 + c.below(16), c.below(5)));
       s.buffers.push_back(kv_buffer(2, 0, 1024, 0));
+      s.config.partial_reuse = c.below(2);
       s.pages = {2 * pages, pages, 0, 0, 0, 0};
       break;
   }

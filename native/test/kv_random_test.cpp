@@ -18,6 +18,7 @@ void histories(int32_t shape) {
   int64_t hits = 0;
   int64_t refusals = 0;
   int64_t wide = 0;
+  int64_t snapshots = 0;
   int64_t drops = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
     if (number("BERTH_VERBOSE", 0) != 0)
@@ -28,10 +29,12 @@ void histories(int32_t shape) {
     hits += world.hits;
     refusals += world.refusals;
     wide += world.wide;
+    snapshots += world.snapshots;
     drops += world.drops;
   }
   CHECK(hits > 0 && refusals > 0);
   CHECK((wide > 0) == (shape != 0 && shape != 5));
+  CHECK((snapshots > 0) == (shape == 5));
   CHECK((drops > 0) == (shape > 2));
 }
 

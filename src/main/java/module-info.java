@@ -15,6 +15,7 @@ module dev.berth {
   exports dev.berth.capacity;
   exports dev.berth.config;
   exports dev.berth.engine;
+  exports dev.berth.engine.log;
   exports dev.berth.exchange;
   exports dev.berth.id;
   exports dev.berth.kv;

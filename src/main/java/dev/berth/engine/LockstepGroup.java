@@ -50,6 +50,8 @@ public final class LockstepGroup implements AutoCloseable {
   private long pauseMicros;
   private boolean launched;
   private boolean stepping;
+  private GroupTap tap = GroupTap.NONE;
+  private boolean touched;
 
   /**
    * All engines of a worker, with empty tables.
@@ -85,6 +87,23 @@ public final class LockstepGroup implements AutoCloseable {
     }
   }
 
+  /**
+   * Lets somebody listen from now on, which must be the beginning.
+   *
+   * @throws BerthException STATE once a request was offered or a step made, or if somebody listens
+   */
+  public void listen(GroupTap listener) {
+    if (touched) {
+      throw new BerthException(Code.STATE, "a group is listened to from its beginning, by one");
+    }
+    touched = true;
+    tap = listener;
+    for (RankEngine engine : engines) {
+      engine.listen(listener);
+    }
+    tap.begin(this);
+  }
+
   /** What the group was made from. */
   public EngineConfig config() {
     return config;
@@ -115,6 +134,13 @@ public final class LockstepGroup implements AutoCloseable {
    * requests distinct.
    */
   public Outcome offer(Request request) {
+    touched = true;
+    Outcome outcome = take(request);
+    tap.offered(request, outcome);
+    return outcome;
+  }
+
+  private Outcome take(Request request) {
     Outcome fit = engines[0].fits(request);
     if (fit instanceof Outcome.Refused) {
       return fit;
@@ -136,10 +162,12 @@ public final class LockstepGroup implements AutoCloseable {
    * @return true if it waited
    */
   public boolean cancel(long id) {
+    touched = true;
     boolean waited = false;
     for (Admission admission : admissions) {
       waited |= admission.cancel(id);
     }
+    tap.cancelled(id, waited);
     return waited;
   }
 
@@ -156,8 +184,17 @@ public final class LockstepGroup implements AutoCloseable {
       throw new BerthException(Code.STATE, "a step is under way or has failed");
     }
     stepping = true;
-    boolean ran = iterate(device);
+    touched = true;
+    tap.stepping();
+    boolean ran;
+    try {
+      ran = iterate(device);
+    } catch (RuntimeException e) {
+      tap.failed(e);
+      throw e;
+    }
     stepping = false;
+    tap.stepped(ran);
     return ran;
   }
 
@@ -210,6 +247,7 @@ public final class LockstepGroup implements AutoCloseable {
       }
     }
     if (launched) {
+      tap.calling();
       device.forward(most, total);
     }
   }
@@ -219,10 +257,12 @@ public final class LockstepGroup implements AutoCloseable {
     while (true) {
       switch (effect) {
         case Effect.Launch launch -> {
+          tap.calling();
           device.launch(engine, launch.batch());
           effect = engine.advance(Event.LAUNCHED);
         }
         case Effect.Collect collect -> {
+          tap.calling();
           device.collect(engine, collect.batch());
           effect = engine.advance(Event.COLLECTED);
         }

@@ -17,6 +17,7 @@ import dev.berth.BerthException;
  * @param tag the caller's own number, returned with the result
  * @param terms tenant and deadline, {@link ServiceTerms#NONE} if there are none
  * @param route what routers may know of it beyond its size, {@link RouteKey#NONE} if nothing
+ * @param prompt the prompt's tokens, or {@link Prompt#UNKNOWN}
  */
 public record Request(
     long id,
@@ -27,7 +28,8 @@ public record Request(
     int children,
     long tag,
     ServiceTerms terms,
-    RouteKey route) {
+    RouteKey route,
+    Prompt prompt) {
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
@@ -51,6 +53,35 @@ public record Request(
     if (Double.isNaN(priority)) {
       throw new BerthException(BerthException.Code.ARGUMENT, "priority must be a number");
     }
+    if (prompt.size() != 0 && prompt.size() != promptTokens) {
+      throw new BerthException(
+          BerthException.Code.ARGUMENT,
+          "%d tokens of a prompt of %d: all or none".formatted(prompt.size(), promptTokens));
+    }
+  }
+
+  /** A request of whose prompt only the length is known. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag,
+      ServiceTerms terms,
+      RouteKey route) {
+    this(
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        route,
+        Prompt.UNKNOWN);
   }
 
   /** A request of which routers know its size and wishes only. */
@@ -86,31 +117,39 @@ public record Request(
 
   /** The same request with placement wishes. */
   public Request withScheduling(SchedulingParams wishes) {
-    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag, terms, route);
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, wishes, children, tag, terms, route, prompt);
   }
 
   /** The same request with another priority. */
   public Request withPriority(double newPriority) {
     return new Request(
-        id, promptTokens, maxNewTokens, newPriority, scheduling, children, tag, terms, route);
+        id, promptTokens, maxNewTokens, newPriority, scheduling, children, tag, terms, route, prompt);
   }
 
   /** The same request with another caller's number. */
   public Request withTag(long newTag) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, terms, route);
+        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, terms, route, prompt);
   }
 
   /** The same request on other terms. */
   public Request withTerms(ServiceTerms newTerms) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, newTerms, route);
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, newTerms, route, prompt);
   }
 
   /** The same request with what routers may know of it. */
   public Request withRoute(RouteKey key) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key);
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, prompt);
+  }
+
+  /** The same request with the tokens of its prompt; routers see the first ones. */
+  public Request withPrompt(Prompt tokens) {
+    RouteKey key = route.withPrompt(tokens.head(RouteKey.HEAD_TOKENS));
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, tokens);
   }
 
   /**

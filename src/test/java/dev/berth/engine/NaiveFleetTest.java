@@ -3,8 +3,10 @@ package dev.berth.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
@@ -46,21 +48,25 @@ class NaiveFleetTest {
   @Tag("deep")
   @Test
   void everyIterationIsTheModelsInManyRuns() {
-    runs(80_000);
+    runs(150_000);
   }
 
   private static void runs(int count) {
     System.out.println("NaiveFleetTest: -Dberth.seed=" + SEED);
     long iterations = 0;
     long requests = 0;
+    long paused = 0;
     for (int i = 0; i < count; i++) {
       var run = new Run(SEED + i);
       run.toTheEnd();
       iterations += run.iteration;
       requests += run.offered;
+      paused += run.paused;
     }
-    System.out.printf("%d runs, %d requests, %d iterations%n", count, requests, iterations);
+    System.out.printf(
+        "%d runs, %d requests, %d iterations, %d pauses%n", count, requests, iterations, paused);
     assertThat(iterations).isGreaterThan(count * 10L);
+    assertThat(paused).isGreaterThan(count / 10L);
   }
 
   /** One random fleet and one random load, on both sides. */
@@ -79,6 +85,7 @@ class NaiveFleetTest {
     int offered;
     int refused;
     int ended;
+    int paused;
     int iteration;
 
     Run(long seed) {
@@ -145,7 +152,7 @@ class NaiveFleetTest {
       }
       plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       EngineConfig defaults = EngineConfig.of(plan, role);
-      return new EngineConfig(
+      var promised = new EngineConfig(
           plan,
           role,
           oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
@@ -159,6 +166,9 @@ class NaiveFleetTest {
           RetiringTokens.values()[random.nextInt(2)],
           oneIn(8) ? RankCap.OFF : RankCap.HARD,
           QueueRules.FCFS);
+      return oneIn(3)
+          ? promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
+          : promised;
     }
 
     void toTheEnd() {
@@ -178,6 +188,8 @@ class NaiveFleetTest {
               assertThat(actual).as("%s", this).isEqualTo(expected.get());
             }
             ended += actual.done().stream().mapToInt(List::size).sum();
+            paused += actual.paused().stream().mapToInt(n -> n).sum();
+            checkPages(group);
           }
           iteration++;
           if (mayStandStill() && iteration == 500) {
@@ -192,6 +204,15 @@ class NaiveFleetTest {
                 .as("%s leaks", this)
                 .isZero();
           }
+        }
+      }
+    }
+
+    private void checkPages(LockstepGroup group) {
+      for (int rank = 0; rank < config.ranks(); rank++) {
+        for (int stage = 0; stage < config.stages(); stage++) {
+          group.engine(rank, stage).checkPages();
+          assertThat(group.engine(rank, stage).shortOfPages()).as("%s", this).isZero();
         }
       }
     }
@@ -279,7 +300,7 @@ class NaiveFleetTest {
 
     @Override
     public String toString() {
-      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s"
+      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s capacity %s"
           .formatted(
               seed,
               iteration,
@@ -287,7 +308,8 @@ class NaiveFleetTest {
               config.plan().describe(),
               config.pages(),
               config.rangeEnd(),
-              config.chunkedContext());
+              config.chunkedContext(),
+              config.capacity());
     }
   }
 }

@@ -56,7 +56,9 @@ final class KvWorkload {
     PAST_ITS_END,
     PLANNED_DROP,
     RESET,
-    KEPT_OWN_PAGES
+    KEPT_OWN_PAGES,
+    MINIMAL,
+    SNAPSHOT_REUSED
   }
 
   /** When tokens are committed. */
@@ -205,6 +207,7 @@ final class KvWorkload {
     int prefill; // tokens that were known when it was opened
     int committed;
     boolean stopped;
+    boolean minimal;
     int inFlight;
 
     Request(int[] prompt, int adapter, int maxNew, int beams, boolean drafts) {
@@ -477,10 +480,12 @@ final class KvWorkload {
     saw(Seen.REUSED_IN_PART, ops.partial(0));
     if (ops.matched(0) > 0 && REACHES.get(policy.reaches).contains(KvReach.STATE)) {
       saw(Seen.STATE_REUSED);
+      saw(Seen.SNAPSHOT_REUSED, ops.partial(0));
     }
     if (reuse == KvOps.Reuse.KEEP_OWN_PAGES) {
       saw(Seen.KEPT_OWN_PAGES);
     }
+    r.minimal = reuse == KvOps.Reuse.MIN_SNAPSHOT;
     if (policy.retention) {
       ops.clear();
       int split = random.nextInt(12);
@@ -895,13 +900,26 @@ final class KvWorkload {
 
   /** Commits what is known up to a position. */
   private void commit(Request r, int to) {
-    if (policy.commit != Commit.AT_END && r.active() && !r.stopped && r.width == 1) {
+    if (policy.commit != Commit.AT_END && committable(r, to) && r.width == 1) {
       ops.clear();
       ops.commit(r.handle, Arrays.copyOfRange(r.tokens(), r.committed, Math.max(r.committed, to)));
       assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
       r.committed = Math.max(r.committed, to);
       leftWindows(r);
     }
+  }
+
+  /** A minimal snapshot is of a history: its commits begin or end there. */
+  private boolean committable(Request r, int to) {
+    if (!r.active() || r.stopped) {
+      return false;
+    }
+    int history = cache.sequence(r.handle).history();
+    boolean snapshot = r.committed == history || Math.max(r.committed, to) == history;
+    if (r.minimal && snapshot) {
+      saw(Seen.MINIMAL);
+    }
+    return !r.minimal || snapshot;
   }
 
   private void leftWindows(Request r) {
@@ -918,10 +936,10 @@ final class KvWorkload {
     if (!r.open) {
       return;
     }
-    if (r.active() && r.width == 1 && !r.stopped && random.nextInt(4) != 0) {
+    // What was launched past the end is in the cache, but nobody's.
+    int to = Math.max(r.committed, r.valid);
+    if (committable(r, to) && r.width == 1 && random.nextInt(4) != 0) {
       ops.clear();
-      // What was launched past the end is in the cache, but nobody's.
-      int to = Math.max(r.committed, r.valid);
       int[] rest = Arrays.copyOfRange(r.tokens(), r.committed, to);
       if (random.nextBoolean()) {
         ops.commitLast(r.handle, rest);
