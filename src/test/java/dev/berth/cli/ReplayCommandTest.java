@@ -204,21 +204,6 @@ class ReplayCommandTest {
   }
 
   @Test
-  void aPolicyThatTheReplayDoesNotFollowIsNamed() throws IOException {
-    String asks =
-        DISAGGREGATED.replaceFirst(
-            "(?m)^( +)max_batch_size: (\\d+)$",
-            "$1max_batch_size: $2\n$1scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}");
-    assertThat(asks).isNotEqualTo(DISAGGREGATED);
-    for (boolean departs : List.of(true, false)) {
-      String config = file("c.yaml", departs ? asks : DISAGGREGATED);
-      Result result =
-          run("replay", "--config", config, "--trace", "mooncake-1000", "--requests", "5");
-      assertThat(result.out().contains("the file asks for MAX_UTILIZATION")).isEqualTo(departs);
-    }
-  }
-
-  @Test
   void aTraceAsJsonHasTheSameNumbersEveryTime() throws IOException {
     String config = file("c.yaml", DISAGGREGATED);
     String[] args = {
