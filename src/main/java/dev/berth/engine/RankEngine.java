@@ -187,7 +187,7 @@ public final class RankEngine implements AutoCloseable {
       return Effect.IDLE;
     }
     for (int i = 0; i < admission.assigned(rank); i++) {
-      admit(admission.assigned(rank, i));
+      admit(admission.assigned(rank, i), admission.assignedLoad(rank, i));
     }
     core.schedule(admission.expectedActive(), admission.held());
     FrameBoard.header(
@@ -203,7 +203,7 @@ public final class RankEngine implements AutoCloseable {
     return needVote;
   }
 
-  private void admit(Request request) {
+  private void admit(Request request, int load) {
     Prompt prompt = request.prompt();
     int tokens = 0;
     if (kv.isPresent() && prompt.size() > 0) {
@@ -219,7 +219,7 @@ public final class RankEngine implements AutoCloseable {
         firstState().value(),
         request.promptTokens(),
         outputTokens(request),
-        request.promptTokens(),
+        load,
         request.children(),
         tokens,
         (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),

@@ -48,7 +48,8 @@ public record Arm(
         engine.cap(),
         engine.queue(),
         engine.policies(),
-        engine.capacity());
+        engine.capacity(),
+        engine.router());
   }
 
   /** The effective plan in one line. */
@@ -63,6 +64,9 @@ public record Arm(
             ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
             : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
+        + (engine.router().equals(dev.berth.route.RouterChoice.DEFAULT)
+            ? ""
+            : ", " + engine.router())
         + ", "
         + engine.policies().id();
   }
