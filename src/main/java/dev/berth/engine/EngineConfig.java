@@ -159,7 +159,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -185,7 +185,7 @@ public record EngineConfig(
         mark,
         transfer,
         chunkedContext,
-        pages,
+        kv,
         gate,
         retiringTokens,
         cap,
