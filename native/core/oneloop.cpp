@@ -21,7 +21,7 @@ CountedCaches::CountedCaches(Table &table, const berth_rules &rules) : table_(ta
 }
 
 bool CountedCaches::create(int32_t row) {
-  if (caches_ >= rules_.index_slots) return false;
+  if (caches_ >= rules_.leases) return false;
   ++caches_;
   table_.side[row].cache_tokens = 0;
   table_.side[row].cache_active = 0;

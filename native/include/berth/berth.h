@@ -576,7 +576,7 @@ typedef struct berth_rules {
   /* one loop, with pages counted by the table */
   int32_t tokens_per_block;
   int32_t gpu_pages;
-  int32_t index_slots;
+  int32_t leases;             /* caches at a time, suspended ones too */
   int32_t tier_below;         /* 1: suspended caches leave the GPU */
   int32_t recompute_pause;    /* 1: a cache may be dropped and computed again */
   int32_t reuse_late;         /* 1: blocks become reusable only at the end of a request */

@@ -18,6 +18,7 @@ final class PairedTurns {
   private static final boolean SHORT = Boolean.getBoolean("berth.bench.short");
 
   /** So that nothing can be left out. */
+  @SuppressWarnings("UnusedVariable")
   private static volatile long sink;
 
   private PairedTurns() {}

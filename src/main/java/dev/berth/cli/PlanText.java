@@ -17,7 +17,6 @@ import dev.berth.plan.SeatPlan;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.OptionalInt;
 import java.util.stream.Collectors;
 
@@ -86,11 +85,11 @@ final class PlanText {
     lines.add(
         worker.worker().name()
             + ": "
-            + worker.worker().role().name().toLowerCase(Locale.ROOT)
+            + Words.lower(worker.worker().role())
             + ", "
-            + count(worker.worker().servers(), "server")
+            + Words.count(worker.worker().servers(), "server")
             + ", "
-            + count(shape.ranks(), "rank")
+            + Words.count(shape.ranks(), "rank")
             + (shape.attentionDp() ? " with attention DP" : "")
             + (shape.pipelineSize() > 1 ? ", " + shape.pipelineSize() + " pipeline stages" : "")
             + (shape.disaggregated() ? ", transfers by " + shape.transferBackend().orElse("") : "")
@@ -144,7 +143,7 @@ final class PlanText {
             + plan.batchPositions().count()
             + (plan.stateRows() > 0 ? "; state rows " + plan.stateRows() : "")
             + " ("
-            + plan.policy().name().toLowerCase(Locale.ROOT)
+            + Words.lower(plan.policy())
             + (plan.leases().count() == plan.seats().count()
                 ? ""
                 : ", surplus = "
@@ -155,7 +154,7 @@ final class PlanText {
             + ")");
     row(
         "admits",
-        count(plan.admissionCap(), "request")
+        Words.count(plan.admissionCap(), "request")
             + " a rank, "
             + plan.fleetCapacity()
             + " a server"
@@ -218,7 +217,7 @@ final class PlanText {
                 ? ""
                 : " (with overlap on: " + plan.classIfOverlapped() + ")")
             + (plan.batchByTokens().isPresent()
-                ? "; a step carries " + count(plan.batchByTokens().getAsInt(), "whole prompt")
+                ? "; a step carries " + Words.count(plan.batchByTokens().getAsInt(), "whole prompt")
                 : ""));
     if (plan.capacity().isPresent()) {
       row(
@@ -235,9 +234,7 @@ final class PlanText {
     }
     lines.add("");
     for (Finding finding : findings) {
-      row(
-          finding.severity().name().toLowerCase(Locale.ROOT),
-          finding + " [" + finding.rule() + "]");
+      row(Words.lower(finding.severity()), finding + " [" + finding.rule() + "]");
     }
   }
 
@@ -256,8 +253,8 @@ final class PlanText {
     lines.add("");
     lines.add(
         refused > 0
-            ? "refused: " + count(refused, "reason")
-            : warnings > 0 ? "works, with " + count(warnings, "warning") : "works");
+            ? "refused: " + Words.count(refused, "reason")
+            : warnings > 0 ? "works, with " + Words.count(warnings, "warning") : "works");
   }
 
   private void row(String label, String text) {
@@ -266,9 +263,5 @@ final class PlanText {
 
   private static String known(OptionalInt value) {
     return value.isPresent() ? Integer.toString(value.getAsInt()) : "unknown";
-  }
-
-  private static String count(long number, String what) {
-    return number + " " + what + (number == 1 ? "" : "s");
   }
 }

@@ -10,6 +10,7 @@ import dev.berth.replay.Arrivals;
 import dev.berth.replay.ClosedTraceArrivals;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.Progress;
+import dev.berth.replay.RequestTimes;
 import dev.berth.replay.Scenario;
 import dev.berth.replay.ScenarioRun;
 import dev.berth.replay.Trace;
@@ -226,7 +227,8 @@ final class ReplayCommand implements Callable<Integer> {
 
   private int traceReplay(String configName, String traceName) {
     FleetSetup.Options options = options();
-    int wanted = Arguments.positive(spec, "--requests", requests, Integer.MAX_VALUE).orElse(0);
+    int wanted =
+        Arguments.positive(spec, "--requests", requests, RequestTimes.mostRequests()).orElse(0);
     OptionalInt clients = Arguments.positive(spec, "--concurrency", concurrency, Integer.MAX_VALUE);
     double factor = speedup();
     FleetSetup setup = FleetSetup.of(ShippedConfigs.load(configName), options);

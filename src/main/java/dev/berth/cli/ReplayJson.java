@@ -17,7 +17,6 @@ import dev.berth.replay.TraceResult;
 import dev.berth.request.WaitReason;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 
 /**
@@ -65,7 +64,7 @@ final class ReplayJson {
             .put("plan", plan(result.arm().engine().plan()))
             .put("description", result.arm().describe())
             .put("as_declared", result.asDeclared())
-            .put("ending", lower(result.run().ending()));
+            .put("ending", Words.lower(result.run().ending()));
     if (!result.run().detail().isEmpty()) {
       json.put("detail", result.run().detail());
     }
@@ -103,7 +102,7 @@ final class ReplayJson {
   private static Json check(ArmResult.CheckOutcome outcome) {
     return new Json()
         .put("id", outcome.check().id())
-        .put("status", lower(outcome.status()))
+        .put("status", Words.lower(outcome.status()))
         .put("violations", outcome.violations())
         .put("declared", outcome.declared())
         .put("unit", outcome.check().unit());
@@ -132,7 +131,7 @@ final class ReplayJson {
             .put("trace", trace(result.trace()))
             .put("arrivals", arrivals(replay))
             .put("warnings", replay.setup().warnings())
-            .put("ending", lower(result.ending()))
+            .put("ending", Words.lower(result.ending()))
             .put("complete", result.complete());
     var waits = new ArrayList<String>();
     result.stages().forEach(stage -> waits.addAll(stage.waits()));
@@ -160,7 +159,7 @@ final class ReplayJson {
     var json =
         new Json()
             .put("name", trace.name())
-            .put("format", lower(trace.format()))
+            .put("format", Words.lower(trace.format()))
             .put("requests", trace.requests());
     number(json, "span_us", trace.spanMicros());
     number(json, "mean_input", trace.meanPromptTokens());
@@ -172,7 +171,7 @@ final class ReplayJson {
   }
 
   private static Json arrivals(TraceReplay replay) {
-    var json = new Json().put("kind", lower(replay.arrivals()));
+    var json = new Json().put("kind", Words.lower(replay.arrivals()));
     switch (replay.arrivals()) {
       case TRACE -> number(json, "speedup", replay.speedup());
       case CLOSED -> json.put("concurrency", replay.concurrency());
@@ -186,10 +185,10 @@ final class ReplayJson {
     var json =
         new Json()
             .put("name", stage.name())
-            .put("role", lower(engine.role()))
+            .put("role", Words.lower(engine.role()))
             .put("servers", stage.servers())
             .put("ranks", engine.ranks())
-            .put("loop", lower(engine.loop()))
+            .put("loop", Words.lower(engine.loop()))
             .put("plan", plan(engine.plan()))
             .put("pools", pools(result.servers().getFirst().startUp()));
     if (engine.pages() >= 0) {
@@ -201,7 +200,7 @@ final class ReplayJson {
     number(cost, "fixed_us", stage.cost().fixedMicros());
     json.put("cost", cost);
     RunTotals totals = result.totals();
-    json.put("ending", lower(result.ending()))
+    json.put("ending", Words.lower(result.ending()))
         .put(
             "requests",
             new Json()
@@ -221,7 +220,7 @@ final class ReplayJson {
     var deferrals = new Json();
     for (WaitReason reason : WaitReason.values()) {
       if (totals.deferrals(reason) > 0 && reason != WaitReason.NONE) {
-        deferrals.put(lower(reason), totals.deferrals(reason));
+        deferrals.put(Words.lower(reason), totals.deferrals(reason));
       }
     }
     return json.put("deferrals", deferrals).put("occupancy", occupancy(result.occupancy()));
@@ -259,7 +258,7 @@ final class ReplayJson {
         .put("seats", plan.seats().count())
         .put("leases", plan.leases().count())
         .put("reserved_leases", plan.reservedLeases())
-        .put("policy", lower(plan.policy()))
+        .put("policy", Words.lower(plan.policy()))
         .put("headroom", plan.headroom().open())
         .put("overlap", plan.shape().overlap())
         .put("admission_cap", plan.admissionCap())
@@ -278,9 +277,5 @@ final class ReplayJson {
     } else if (!Double.isNaN(value) && !Double.isInfinite(value)) {
       json.put(key, value);
     }
-  }
-
-  private static String lower(Enum<?> value) {
-    return value.name().toLowerCase(Locale.ROOT);
   }
 }

@@ -103,7 +103,7 @@ final class ReplayReport {
     String deferrals =
         java.util.Arrays.stream(WaitReason.values())
             .filter(r -> run.totals().deferrals(r) > 0 && r != WaitReason.NONE)
-            .map(r -> r.name().toLowerCase(Locale.ROOT) + " " + run.totals().deferrals(r))
+            .map(r -> Words.lower(r) + " " + run.totals().deferrals(r))
             .collect(Collectors.joining(", "));
     out.println("  waiting     " + (deferrals.isEmpty() ? "nothing had to wait" : deferrals));
     if (run.ending() != RunResult.Ending.DONE) {

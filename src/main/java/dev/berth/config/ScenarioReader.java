@@ -16,6 +16,7 @@ import dev.berth.plan.PolicySet;
 import dev.berth.plan.Reason;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
+import dev.berth.plan.StartupValidator;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
@@ -26,6 +27,7 @@ import dev.berth.replay.Comparison;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.Expectation;
 import dev.berth.replay.Load;
+import dev.berth.replay.RequestTimes;
 import dev.berth.replay.Scenario;
 import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
@@ -44,6 +46,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * Reads scenario files. The keys are described in {@code docs/scenarios.md}; an unknown one is an
@@ -96,8 +99,12 @@ public final class ScenarioReader {
       groups.add(group(node, "requests", node));
     }
     long total = groups.stream().mapToLong(Load.Group::count).sum();
-    if (total > MAX) {
-      throw node.error("the groups add up to " + total + " requests; the most allowed is " + MAX);
+    int most = RequestTimes.mostRequests();
+    if (total > most) {
+      throw node.error(
+          node.has("groups") ? "groups" : "requests",
+          "found %d requests in all; allowed: up to %d with this Java heap (BERTH_JAVA_OPTS=-Xmx8g gives 8 GiB)"
+              .formatted(total, most));
     }
     return new Load(groups, node.optInt("concurrency", (int) total, 1, MAX), waves);
   }
@@ -149,19 +156,31 @@ public final class ScenarioReader {
         throw arm.error("same_as", "found '" + sameAs.get() + "', which is no arm before this one");
       }
       names.add(entry.getKey());
-      arms.add(
-          new Arm(
-              entry.getKey(),
-              arm.requireString("title"),
-              engine(arm, layers, load),
-              arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of()),
-              arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of()),
-              sameAs));
+      arms.add(arm(entry.getKey(), arm, layers, load, sameAs));
     }
+    Scenario.twins(arms)
+        .ifPresent(twins -> {
+          throw node.require(twins.second().name()).error(twins.message());
+        });
     if (arms.isEmpty()) {
       throw node.error("found no arm; at least one is needed");
     }
     return arms;
+  }
+
+  private static Arm arm(
+      String name, ConfigNode arm, Layers layers, Load load, Optional<String> sameAs) {
+    EngineConfig engine = engine(arm, layers, load);
+    String title = arm.requireString("title");
+    List<Expectation> expect =
+        arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of());
+    Map<Check, Long> mustFail =
+        arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of());
+    try {
+      return new Arm(name, title, engine, expect, mustFail, sameAs);
+    } catch (BerthException e) {
+      throw size(layers, arm.findChild("what_if")).error(String.valueOf(e.getMessage()));
+    }
   }
 
   /** An arm's worker keys over the scenario's. */
@@ -218,6 +237,7 @@ public final class ScenarioReader {
         };
     Optional<ConfigNode> whatIf = arm.findChild("what_if");
     plan = plan.withWhatIf(whatIf(arm));
+    requireAgreement(arm, plan);
     Optional<ConfigNode> gateNode = layers.find("gate");
     FillGate gate = gateNode.map(node -> gate(node, load)).orElse(FillGate.NONE);
     RetiringMark mark =
@@ -251,8 +271,30 @@ public final class ScenarioReader {
               .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (ConfigException e) {
       throw e;
-    } catch (IllegalArgumentException | BerthException e) {
+    } catch (IllegalArgumentException e) {
       throw arm.error(String.valueOf(e.getMessage()));
+    } catch (BerthException e) {
+      throw size(layers, whatIf).error(String.valueOf(e.getMessage()));
+    }
+  }
+
+  /** What makes a worker large: the sizes that an experiment asks for, or else the batch. */
+  private static ConfigNode size(Layers layers, Optional<ConfigNode> whatIf) {
+    return Stream.of("leases", "seats", "reserved")
+        .flatMap(key -> whatIf.flatMap(node -> node.find(key)).stream())
+        .findFirst()
+        .orElseGet(() -> layers.require("max_batch_size"));
+  }
+
+  /** The sizes must agree with each other before any pool is made from them. */
+  private static void requireAgreement(ConfigNode arm, SeatPlan plan) {
+    StartupValidator.Verdict verdict = StartupValidator.check(plan, List.of());
+    if (!verdict.agrees() && !plan.whatIf().has(WhatIf.Switch.VALIDATOR_OVERRIDDEN)) {
+      throw arm.error(
+          verdict.disagreements().stream()
+                  .map(StartupValidator.Disagreement::message)
+                  .collect(Collectors.joining("; "))
+              + " (override_validator: true runs it all the same)");
     }
   }
 
@@ -332,9 +374,9 @@ public final class ScenarioReader {
   }
 
   private static void whatIf(ConfigNode node, WhatIf.Builder whatIf) {
-    node.findInt("seats", 1, MAX).ifPresent(whatIf::seats);
-    node.findInt("leases", 1, MAX).ifPresent(whatIf::leases);
-    node.findInt("reserved", 0, MAX).ifPresent(whatIf::reserved);
+    node.findInt("seats", 1, EngineConfig.MOST_ROWS).ifPresent(whatIf::seats);
+    node.findInt("leases", 1, EngineConfig.MOST_ROWS).ifPresent(whatIf::leases);
+    node.findInt("reserved", 0, EngineConfig.MOST_ROWS).ifPresent(whatIf::reserved);
     if (node.optBoolean("charge_retiring", false)) {
       whatIf.with(WhatIf.Switch.CHARGE_RETIRING);
     }

@@ -59,8 +59,8 @@ public record EngineConfig(
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
-  /** Most rows of a native core, as {@code berth.h} has it. */
-  private static final int MOST_ROWS = 1 << 20;
+  /** Most requests, seats or leases of one rank, as {@code berth.h} has it. */
+  public static final int MOST_ROWS = 1 << 20;
 
   /** Is there a KV transfer engine at work? */
   public enum Transfer {
@@ -111,7 +111,7 @@ public record EngineConfig(
     if (!reasons.isEmpty()) {
       throw new BerthException(Code.CONFIGURATION, String.join("; ", reasons));
     }
-    long held = Math.max(plan.seats().count(), rows(plan, cap));
+    long held = held(plan, cap);
     if (held > MOST_ROWS) {
       throw new BerthException(
           Code.CONFIGURATION,
@@ -345,6 +345,15 @@ public record EngineConfig(
     return rows(plan, cap);
   }
 
+  private static long held(SeatPlan plan, RankCap cap) {
+    return Math.max(plan.seats().count(), rows(plan, cap));
+  }
+
+  /** Requests, or seats if they are more, that all ranks and stages of the worker make room for. */
+  public long workerRows() {
+    return held(plan, cap) * ranks() * stages();
+  }
+
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
   private static long rows(SeatPlan plan, RankCap cap) {
     long admitted = cap == RankCap.HARD ? plan.admissionCap() : plan.fleetCapacity();
@@ -449,7 +458,7 @@ public record EngineConfig(
         plan.shape().maxNumTokens(),
         plan.shape().draftTokens(),
         plan.admissionCap(),
-        plan.requestSlots(),
+        plan.residentRequests(),
         rangeEnd,
         pendingBatches(),
         loop() == Loop.PIPELINE,

@@ -103,7 +103,7 @@ public final class KvEventFeed {
    * differs here but for one in 2^64.
    */
   public static long scope(KvScope scope) {
-    long present = (scope.lora().isPresent() ? 1 : 0) + (scope.salt().isPresent() ? 2 : 0);
+    long present = (scope.lora().isPresent() ? 1L : 0L) + (scope.salt().isPresent() ? 2L : 0L);
     return present == 0
         ? 0
         : mixed(mixed(mixed(present) + scope.lora().orElse(0)) + scope.salt().orElse(0));

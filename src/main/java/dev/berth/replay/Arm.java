@@ -26,6 +26,7 @@ public record Arm(
   public Arm {
     expect = List.copyOf(expect);
     mustFail = Map.copyOf(mustFail);
+    FleetRun.requireRoom(engine, 1);
   }
 
   /** What decides about the arm's effect: two arms that are declared different differ here. */

@@ -63,7 +63,11 @@ public record ArmResult(
   public static boolean isNumber(String name) {
     return NUMBERS.contains(name)
         || java.util.Arrays.stream(WaitReason.values())
-            .anyMatch(r -> name.equals("deferrals." + r.name().toLowerCase(Locale.ROOT)));
+            .anyMatch(reason -> name.equals(deferrals(reason)));
+  }
+
+  private static String deferrals(WaitReason reason) {
+    return "deferrals." + reason.name().toLowerCase(Locale.ROOT);
   }
 
   /** An expectation and what came out. */
@@ -115,9 +119,7 @@ public record ArmResult(
     numbers.put("peak_rank_load", (double) recorder.peakRankLoad());
     for (WaitReason reason : WaitReason.values()) {
       if (reason != WaitReason.NONE) {
-        numbers.put(
-            "deferrals." + reason.name().toLowerCase(Locale.ROOT),
-            (double) run.totals().deferrals(reason));
+        numbers.put(deferrals(reason), (double) run.totals().deferrals(reason));
       }
     }
     numbers.put("resident", (double) run.resident());

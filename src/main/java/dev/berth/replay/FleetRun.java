@@ -33,6 +33,9 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
   private final LockstepGroup group;
   private final TransferQueue transfers = new TransferQueue();
 
+  /** Most requests that the ranks of one process make room for: some 8 GiB of native memory. */
+  private static final long MOST_ROWS = 1L << 24;
+
   /** End of the forward of each rank's launched batches, by slot. */
   private final double[][] slotEnd;
 
@@ -75,6 +78,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
       CostModel cost,
       TransferModel transfer,
       RunObserver observer) {
+    requireRoom(config, 1);
     this.config = config;
     this.arrivals = arrivals;
     this.cost = cost;
@@ -85,6 +89,30 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     this.slotEnd = new double[config.ranks()][config.stages() + 2];
     this.dueEnds = new double[config.ranks()];
     observer.begin(group);
+  }
+
+  /**
+   * Refuses what one process can't hold.
+   *
+   * @throws BerthException CONFIGURATION with both numbers
+   */
+  static void requireRoom(EngineConfig engine, int servers) {
+    if (engine.workerRows() > MOST_ROWS / servers) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "%d server%s of %d rank%s and %d stage%s make room for %d requests each; a replay makes"
+                  .formatted(
+                      servers,
+                      servers == 1 ? "" : "s",
+                      engine.ranks(),
+                      engine.ranks() == 1 ? "" : "s",
+                      engine.stages(),
+                      engine.stages() == 1 ? "" : "s",
+                      engine.workerRows())
+              + " room for "
+              + MOST_ROWS
+              + " in all: lower the batch size, the ranks or the servers");
+    }
   }
 
   /** Runs to the end. */

@@ -67,11 +67,7 @@ public record RunResult(
 
   /** Requests neither ended nor refused. */
   public long unaccounted() {
-    long ended = 0;
-    for (EndKind kind : EndKind.values()) {
-      ended += totals.ended(kind);
-    }
-    return requests - ended - totals.refused();
+    return totals.unaccounted(requests);
   }
 
   /** Prompt and output tokens computed for requests a second of virtual time. */

@@ -55,7 +55,10 @@ public final class ScenarioRun {
    * @throws BerthException as {@link #run(Scenario, Progress)}
    */
   public static Result run(Scenario scenario, Progress progress, Function<Arm, GroupTap> taps) {
-    requireDifferentArms(scenario);
+    Scenario.twins(scenario.arms())
+        .ifPresent(twins -> {
+          throw new BerthException(Code.CONFIGURATION, twins.message());
+        });
     Map<String, ArmResult> results = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
       progress.begin(arm.name(), scenario.load().requests());
@@ -97,26 +100,6 @@ public final class ScenarioRun {
             recorder,
             progress);
     return ArmResult.of(arm, run, recorder);
-  }
-
-  /**
-   * A null result must not be vacuous: arms that are declared different must be different when they
-   * run.
-   */
-  private static void requireDifferentArms(Scenario scenario) {
-    Map<Object, String> seen = new LinkedHashMap<>();
-    for (Arm arm : scenario.arms()) {
-      if (arm.sameAs().isPresent()) {
-        continue;
-      }
-      String twin = seen.putIfAbsent(arm.effective(), arm.name());
-      if (twin != null) {
-        throw new BerthException(
-            Code.CONFIGURATION,
-            "arms %s and %s are declared different, but their effective plans are equal: %s"
-                .formatted(twin, arm.name(), arm.describe()));
-      }
-    }
   }
 
   private static void requireClass(

@@ -76,6 +76,16 @@ public final class RouteKey {
     return new RouteKey(conversation, subagent, first);
   }
 
+  /** The conversation; empty for none. */
+  public String conversation() {
+    return conversation;
+  }
+
+  /** The sub-agent; empty for none. */
+  public String subagent() {
+    return subagent;
+  }
+
   /** What its requests stay together by: the sub-agent, else the conversation; empty if neither. */
   public String affinity() {
     return subagent.isEmpty() ? conversation : subagent;

@@ -7,6 +7,7 @@ import dev.berth.request.Relax;
 import dev.berth.request.Request;
 import dev.berth.request.RouteKey;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -117,6 +118,7 @@ public record Golden(Map<String, Object> fields) {
             SchedulingParams.NONE,
             has("children") ? longs("children").size() : 0,
             0,
+            ServiceTerms.NONE,
             route());
     return flag("has_scheduling_params") ? plain.withScheduling(wishes()) : plain;
   }

@@ -28,6 +28,7 @@ public final class TestConfig {
   private long pages = -1;
   private FillGate gate = FillGate.NONE;
   private RankCap cap = RankCap.HARD;
+  private QueueRules queue = QueueRules.FCFS;
 
   private TestConfig(int batch) {
     shape = WorkerShape.builder(batch);
@@ -136,6 +137,11 @@ public final class TestConfig {
     return this;
   }
 
+  public TestConfig queue(QueueRules rules) {
+    queue = rules;
+    return this;
+  }
+
   public EngineConfig build() {
     SeatPlan plan = SeatPlan.of(shape.build(), policy).orThrow().withWhatIf(whatIf.build());
     EngineConfig defaults = EngineConfig.of(plan, role);
@@ -150,6 +156,6 @@ public final class TestConfig {
         gate,
         RetiringTokens.EXCLUDED,
         cap,
-        QueueRules.FCFS);
+        queue);
   }
 }
