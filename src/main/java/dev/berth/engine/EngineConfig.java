@@ -98,10 +98,7 @@ public record EngineConfig(
     }
     if (!CAPACITY_RULES.contains(capacity)) {
       throw new IllegalArgumentException(
-          "capacity policy "
-              + capacity
-              + ": it hands out no pages; allowed: "
-              + CAPACITY_RULES);
+          "capacity policy " + capacity + ": it hands out no pages; allowed: " + CAPACITY_RULES);
     }
     if (!CHUNKINGS.contains(chunkedContext)) {
       throw new IllegalArgumentException(

@@ -124,19 +124,46 @@ public record Request(
   /** The same request with another priority. */
   public Request withPriority(double newPriority) {
     return new Request(
-        id, promptTokens, maxNewTokens, newPriority, scheduling, children, tag, terms, route, prompt);
+        id,
+        promptTokens,
+        maxNewTokens,
+        newPriority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        route,
+        prompt);
   }
 
   /** The same request with another caller's number. */
   public Request withTag(long newTag) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, newTag, terms, route, prompt);
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        newTag,
+        terms,
+        route,
+        prompt);
   }
 
   /** The same request on other terms. */
   public Request withTerms(ServiceTerms newTerms) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, newTerms, route, prompt);
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        newTerms,
+        route,
+        prompt);
   }
 
   /** The same request with what routers may know of it. */

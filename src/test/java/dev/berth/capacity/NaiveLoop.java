@@ -115,7 +115,7 @@ final class NaiveLoop {
   }
 
   private boolean create(Cached r) {
-    if (list.stream().filter(other -> other.tokens >= 0).count() >= rules.indexSlots()) {
+    if (list.stream().filter(other -> other.tokens >= 0).count() >= rules.leases()) {
       return false;
     }
     r.tokens = 0;

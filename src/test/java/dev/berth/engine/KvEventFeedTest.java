@@ -39,7 +39,9 @@ class KvEventFeedTest {
         IntStream.range(0, ranks)
             .mapToObj(rank ->
                 KvCache.create(
-                    LAYOUT, KvConfig.of(TestSizes.leases(4), 16, 32).withEvents(6), KvSizes.device(12)))
+                    LAYOUT,
+                    KvConfig.of(TestSizes.leases(4), 16, 32).withEvents(6),
+                    KvSizes.device(12)))
             .toList();
     List<KvEventFeed> feeds =
         IntStream.range(0, ranks)
@@ -98,7 +100,8 @@ class KvEventFeedTest {
   void whatWasDroppedIsMadeUpByASnapshot() {
     var index = new KvIndex(1, BLOCK);
     try (var cache =
-        KvCache.create(LAYOUT, KvConfig.of(TestSizes.leases(4), 16, 32).withEvents(6), KvSizes.device(64))) {
+        KvCache.create(
+            LAYOUT, KvConfig.of(TestSizes.leases(4), 16, 32).withEvents(6), KvSizes.device(64))) {
       var feed = new KvEventFeed(index, 0, cache.events(), cache::snapshot, BLOCK, 0);
       RandomGenerator random = Seeds.generator(7);
       while (cache.events().dropped() == 0) {
@@ -121,7 +124,8 @@ class KvEventFeedTest {
   void aCacheOfOtherBlocksIsRefused() {
     var index = new KvIndex(1, 16);
     try (var cache =
-        KvCache.create(LAYOUT, KvConfig.of(TestSizes.leases(4), 16, 32).withEvents(6), KvSizes.device(8))) {
+        KvCache.create(
+            LAYOUT, KvConfig.of(TestSizes.leases(4), 16, 32).withEvents(6), KvSizes.device(8))) {
       assertThatThrownBy(() -> new KvEventFeed(index, 0, cache.events(), cache::snapshot, BLOCK, 0))
           .isInstanceOf(BerthException.class)
           .hasMessageContaining("blocks of 4 tokens, the index of 16");

@@ -152,20 +152,22 @@ class NaiveFleetTest {
       }
       plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       EngineConfig defaults = EngineConfig.of(plan, role);
-      var promised = new EngineConfig(
-          plan,
-          role,
-          oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
-          defaults.mark(),
-          EngineConfig.transfer(role),
-          Chunking.values()[random.nextInt(2)],
-          oneIn(2) ? -1 : between(4, 60),
-          role == WorkerRole.GENERATION && oneIn(3)
-              ? new FillGate(oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
-              : FillGate.NONE,
-          RetiringTokens.values()[random.nextInt(2)],
-          oneIn(8) ? RankCap.OFF : RankCap.HARD,
-          QueueRules.FCFS);
+      var promised =
+          new EngineConfig(
+              plan,
+              role,
+              oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
+              defaults.mark(),
+              EngineConfig.transfer(role),
+              Chunking.values()[random.nextInt(2)],
+              oneIn(2) ? -1 : between(4, 60),
+              role == WorkerRole.GENERATION && oneIn(3)
+                  ? new FillGate(
+                      oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
+                  : FillGate.NONE,
+              RetiringTokens.values()[random.nextInt(2)],
+              oneIn(8) ? RankCap.OFF : RankCap.HARD,
+              QueueRules.FCFS);
       return oneIn(3)
           ? promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
           : promised;

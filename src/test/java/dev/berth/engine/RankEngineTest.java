@@ -488,7 +488,9 @@ class RankEngineTest {
           c.maxSeqLen(),
           c.pages(),
           c.policySet(),
-          c.capacity());
+          c.capacity(),
+          c.pause(),
+          c.prefixSharing());
     }
 
     /** The sizes that are compared are those of the pools, not the plan's own a second time. */

@@ -149,7 +149,7 @@ class ScaledScenariosTest {
               c.mark(),
               c.transfer(),
               c.chunkedContext(),
-              c.pages(),
+              c.kv(),
               c.gate().active() ? new FillGate(c.gate().kind(), requests) : FillGate.NONE,
               c.retiringTokens(),
               c.cap(),

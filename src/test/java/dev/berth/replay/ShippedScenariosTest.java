@@ -294,7 +294,7 @@ class ShippedScenariosTest {
             c.mark(),
             c.transfer(),
             c.chunkedContext(),
-            c.pages(),
+            c.kv(),
             c.gate(),
             c.retiringTokens(),
             c.cap(),

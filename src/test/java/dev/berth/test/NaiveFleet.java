@@ -672,7 +672,7 @@ public final class NaiveFleet {
     WaitReason closed = WaitReason.NONE; // of the batch
     var chunked = new ArrayList<Sequence>();
     int each = 1 + config.plan().shape().draftTokens();
-    boolean chunks = config.chunkedContext() != EngineConfig.Chunking.NONE;
+    boolean chunks = config.chunkedContext() != Chunking.NONE;
     int end = list.size();
     int i = 0;
     while (i < end) {
