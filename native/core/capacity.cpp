@@ -74,8 +74,8 @@ class CapacityPass {
   bool started(const berth_row &row) const {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
-  void look(int32_t index, const berth_row &row) {
-    if (gate_ && row.lease < 0) gate_->look(index);
+  int32_t look(int32_t index, const berth_row &row) {
+    return gate_ && row.lease < 0 ? gate_->look(index) : static_cast<int32_t>(BERTH_WAIT_NONE);
   }
   bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
   // False: no seat or lease for it.
@@ -514,7 +514,11 @@ Status CapacityPass::max_utilization() {
       end_simulation();
       return t_.refuse(index, BERTH_FIELD_STATE);
     }
-    look(index, row);
+    if (const int32_t kept_out = look(index, row); kept_out != BERTH_WAIT_NONE) {  // nobody gives way for it
+      t_.wait(row, kept_out);
+      ++i;
+      continue;
+    }
     if (may_delay_ && is_first_chunk(row)) {
       if (!seeded) {
         seeded = true;

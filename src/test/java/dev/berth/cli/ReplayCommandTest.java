@@ -209,6 +209,19 @@ class ReplayCommandTest {
   }
 
   @Test
+  void aFilesPolicyIsReplayed() throws IOException {
+    String asks =
+        DISAGGREGATED.replaceFirst(
+            "(?m)^( +)max_batch_size: (\\d+)$",
+            "$1max_batch_size: $2\n$1scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}");
+    assertThat(asks).isNotEqualTo(DISAGGREGATED);
+    String config = file("c.yaml", asks);
+    Result result =
+        run("replay", "--config", config, "--trace", "mooncake-1000", "--requests", "50");
+    assertThat(result.out()).contains("50 of 50 done, 0 refused").doesNotContain("MAX_UTILIZATION");
+  }
+
+  @Test
   void aTraceAsJsonHasTheSameNumbersEveryTime() throws IOException {
     String config = file("c.yaml", DISAGGREGATED);
     String[] args = {

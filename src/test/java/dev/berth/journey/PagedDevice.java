@@ -12,6 +12,8 @@ import dev.berth.kv.KvLayout;
 import dev.berth.kv.KvLevel;
 import dev.berth.kv.KvReach;
 import dev.berth.kv.KvTables;
+import dev.berth.kv.KvUsage;
+import dev.berth.kv.KvView;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
@@ -41,16 +43,30 @@ public final class PagedDevice {
 
   public IntUnaryOperator blockLens = IntUnaryOperator.identity();
 
+  /** Where a slot of a pool lies. */
+  private interface Pages {
+    MemorySegment page(KvLevel level, int pool, int slot);
+  }
+
   /** The device of a cache with memory, whose layers have the same numbers as the model's. */
   public PagedDevice(KvCache cache) {
-    layout = cache.layout();
-    badValue = cache.config().badValue();
+    this(cache.layout(), cache.config().badValue(), cache.usage(), cache::page);
+  }
+
+  /** The device of an engine's cache. */
+  public PagedDevice(KvView cache) {
+    this(cache.layout(), cache.config().badValue(), cache.usage(), cache::page);
+  }
+
+  private PagedDevice(KvLayout layout, int badValue, KvUsage usage, Pages pages) {
+    this.layout = layout;
+    this.badValue = badValue;
     slots = new MemorySegment[layout.pools()][];
     for (int pool = 0; pool < slots.length; pool++) {
-      long n = cache.usage().pages(KvLevel.DEVICE, layout.pool(pool).group()).total();
+      long n = usage.pages(KvLevel.DEVICE, layout.pool(pool).group()).total();
       slots[pool] = new MemorySegment[(int) n];
       for (int slot = 0; slot < n; slot++) {
-        slots[pool][slot] = cache.page(KvLevel.DEVICE, pool, slot);
+        slots[pool][slot] = pages.page(KvLevel.DEVICE, pool, slot);
       }
     }
     for (int layer = 0; ; layer++) {
