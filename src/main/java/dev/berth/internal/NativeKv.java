@@ -72,6 +72,7 @@ public final class NativeKv implements AutoCloseable {
   private final int lifeCycles;
   private final int views;
   private final int states;
+  private final int buffers;
   private final int tokensPerBlock;
   private final int maxBlocks;
   private final int sequences;
@@ -81,12 +82,13 @@ public final class NativeKv implements AutoCloseable {
   private volatile int state = IDLE;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
-  private NativeKv(MemorySegment address, Config c) {
+  private NativeKv(MemorySegment address, Config c, int buffers) {
     this.address = address;
     this.memory = CLEANER.register(this, () -> BerthNative.berth_kv_destroy(address));
     this.maxBlocks = c.maxBlocks();
     this.sequences = c.sequences();
     this.beams = c.beams();
+    this.buffers = buffers;
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment map = berth_kv_memory.allocate(arena);
       berth_kv_memory.struct_size(map, (int) berth_kv_memory.sizeof());
@@ -299,7 +301,7 @@ public final class NativeKv implements AutoCloseable {
               pages.length,
               out),
           "create KV cache " + c);
-      return new NativeKv(out.get(ADDRESS, 0), c);
+      return new NativeKv(out.get(ADDRESS, 0), c, buffers.length);
     }
   }
 
@@ -386,6 +388,7 @@ public final class NativeKv implements AutoCloseable {
       MemorySegment indices,
       MemorySegment last,
       MemorySegment states,
+      MemorySegment buffers,
       int outputRows,
       int outputTokens,
       long csrCapacity,
@@ -417,6 +420,7 @@ public final class NativeKv implements AutoCloseable {
     room(b.indices, views * b.csrCapacity * Integer.BYTES);
     room(b.last, (long) b.outputRows * Integer.BYTES);
     room(b.states, (long) states * b.outputRows * Integer.BYTES);
+    room(b.buffers, (long) buffers * b.outputRows * maxBlocks * Integer.BYTES);
     MemorySegment c = b.call;
     berth_kv_batch.struct_size(c, (int) berth_kv_batch.sizeof());
     berth_kv_batch.n(c, n);
@@ -434,6 +438,7 @@ public final class NativeKv implements AutoCloseable {
     berth_kv_batch.indices_address(c, address(b.indices));
     berth_kv_batch.last_address(c, address(b.last));
     berth_kv_batch.state_address(c, address(b.states));
+    berth_kv_batch.buffer_address(c, address(b.buffers));
     berth_kv_batch.pad_state(c, padState);
     enter();
     try {

@@ -86,7 +86,8 @@ public final class KvCache implements AutoCloseable {
     if (shape.rows() < 1
         || shape.rows() > NativeKv.MAX
         || shape.tokens() < 0
-        || shape.csrPages() < 0) {
+        || shape.csrPages() < 0
+        || (shape.buffers() != 0 && shape.buffers() != layout.buffers().size())) {
       throw new BerthException(Code.ARGUMENT, "tables of " + shape);
     }
     return new KvTables(kv, config.maxBlocks(), shape);
@@ -331,7 +332,10 @@ public final class KvCache implements AutoCloseable {
     return KvSequence.of(kv.sequence(sequence));
   }
 
-  /** Slot of each block of a beam; -1: none; of a state: the one slot. */
+  /**
+   * Slot of each block of a beam; -1: none; below: it shares a slot, {@link KvOps#resizeChunk}; of
+   * a state: the one slot.
+   */
   public int[] pages(long sequence, int lifeCycle, int beam) {
     return kv.blocks(sequence, lifeCycle, beam);
   }
