@@ -15,6 +15,7 @@ using device::kLevels;
 constexpr int32_t kPassed = 1;
 constexpr int32_t kTails = 2;
 constexpr int32_t kMax = 1 << 20;
+constexpr int64_t kMostCounted = int64_t{1} << 44;
 
 bool within(int64_t x, int64_t low, int64_t high) noexcept { return x >= low && x <= high; }
 int32_t ceil_div(int64_t a, int32_t b) noexcept { return static_cast<int32_t>((a + b - 1) / b); }
@@ -25,22 +26,29 @@ uint64_t handle_of(uint32_t generation, int32_t i) noexcept {
 }  // namespace
 
 bool KvCache::valid(const berth_kv_config &c, const KvLayout &layout, std::span<const int64_t> pages) noexcept {
+  const bool counted = c.memory == BERTH_KV_COUNTED;
+  if (counted) {  // nothing is as long as a sequence or a pool
+    if (c.index_blocks != 0 || c.beams != 1 || c.event_ring_log2 != 0 || c.mode != BERTH_KV_SYNCHRONOUS) return false;
+    for (const LifeCycle &l : layout.life_cycles()) {
+      if (l.state()) return false;
+    }
+  }
   const bool fields =
       c.struct_size == sizeof(berth_kv_config) && c.tokens_per_block == layout.tokens_per_block() &&
-      within(c.max_blocks, 4, 1 << 28) && c.max_blocks % 4 == 0 &&
-      int64_t{c.max_blocks} * c.tokens_per_block < (1 << 30) && within(c.sequences, 1, kMax) &&
+      (counted ? c.max_blocks >= 1 : within(c.max_blocks, 4, 1 << 28) && c.max_blocks % 4 == 0) &&
+      (counted || int64_t{c.max_blocks} * c.tokens_per_block < (1 << 30)) && within(c.sequences, 1, kMax) &&
       within(c.rows, 1, kMax) && within(c.beams, 1, 64) && c.beams <= c.rows && within(c.pins, 0, kMax) &&
       within(c.scopes, 1, kMax) && within(c.tenants, 1, 64) && within(c.index_blocks, 0, 1 << 28) &&
       within(c.partial_reuse, 0, 1) && within(c.default_priority, 0, 100) && within(c.offload_min_priority, 0, 101) &&
       within(c.max_utilisation, 0, 65536) && (c.event_ring_log2 == 0 || within(c.event_ring_log2, 4, 24)) &&
-      within(c.memory, 0, 1) && within(c.mode, BERTH_KV_SYNCHRONOUS, BERTH_KV_EMULATION) && within(c.staging, 1, 64) &&
-      within(c.token_arena, 1, 1 << 28);
+      within(c.memory, BERTH_KV_NAMED, BERTH_KV_COUNTED) && within(c.mode, BERTH_KV_SYNCHRONOUS, BERTH_KV_EMULATION) &&
+      within(c.staging, 1, 64) && within(c.token_arena, 1, 1 << 28);
   if (!fields || pages.size() != static_cast<size_t>(kLevels * layout.groups())) return false;
   for (int32_t level = 0; level < kLevels; ++level) {
     for (int32_t group = 0; group < layout.groups(); ++group) {
       const int64_t n = pages[at(level * layout.groups() + group)];
-      if (!within(n, level == 0 ? 1 : 0, std::min<int64_t>(layout.max_slots(group), (1 << kLevelShift) - 1)))
-        return false;
+      const int64_t most = counted ? kMostCounted : std::min<int64_t>(layout.max_slots(group), (1 << kLevelShift) - 1);
+      if (!within(n, level == 0 && !counted ? 1 : 0, most)) return false;
     }
   }
   return true;
@@ -49,7 +57,8 @@ bool KvCache::valid(const berth_kv_config &c, const KvLayout &layout, std::span<
 KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages,
                  std::unique_ptr<device::Backend> backend)
     : config_(config), layout_(layout), backend_(std::move(backend)), ring_(nullptr, std::free) {
-  for (const int64_t n : pages) slots_.emplace_back(static_cast<int32_t>(n));
+  const PageSlots::Kind kind = counted() ? PageSlots::Kind::kCounted : PageSlots::Kind::kNamed;
+  for (const int64_t n : pages) slots_.emplace_back(n, kind);
   held_.resize(at(layout_.groups()));
   cached_.resize(pages.size());
   int32_t specials = 0;
@@ -74,17 +83,18 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
     specials_ = ZeroedArray<Special>(at(config.index_blocks) * at(specials));
   }
   sequences_ = ZeroedArray<Sequence>(sequences);
+  row_owner_ = ZeroedArray<int32_t>(at(config.rows));
+  free_sequence_ = free_pin_ = kNone;
+  quotas_.resize(at(config.tenants));
+  if (counted()) return;
   cold_ = ZeroedArray<Cold>(sequences);
   pages_ = ZeroedArray<int32_t>(sequences * at(config.beams) * lists * at(config.max_blocks));
   states_ = ZeroedArray<int32_t>(sequences * at(state_count_));
   tails_ = ZeroedArray<int32_t>(sequences * at(config.tokens_per_block));
-  row_owner_ = ZeroedArray<int32_t>(at(config.rows));
   pins_ = ZeroedArray<Pin>(at(config.pins));
   arena_ = ZeroedArray<int32_t>(at(config.token_arena));
-  quotas_.resize(at(config.tenants));
   ids_ = ZeroedArray<int32_t>(at(config.max_blocks));
   columns_.resize(at(config.rows) * (4 + at(state_count_)));
-  free_sequence_ = free_pin_ = kNone;
   if (config.event_ring_log2 != 0) {
     const size_t n = size_t{1} << config.event_ring_log2;
     ring_bytes_ = sizeof(berth_kv_event_ring) + n * (sizeof(berth_kv_event) + at(config.tokens_per_block) * 4);
@@ -165,11 +175,11 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
     case BERTH_KV_RESIZE: return resize(*s, op.a == -1 ? s->capacity : op.a, op.b == -1 ? s->history : op.b, &op);
     case BERTH_KV_COMMIT: return commit(*s, op);
     case BERTH_KV_STOP:
-      if (s->beams != 1) return Status::kState;
+      if (s->beams != 1 || counted()) return Status::kState;
       stop(*s, false);
       return Status::kOk;
     case BERTH_KV_WIDEN: return widen(*s, op);
-    case BERTH_KV_RETAIN: return retain(*s, op);
+    case BERTH_KV_RETAIN: return counted() ? Status::kState : retain(*s, op);
     case BERTH_KV_PLAN_DROP: return plan_drop(*s, op);
     default: close(*s); return Status::kOk;
   }
@@ -306,15 +316,19 @@ Status KvCache::unpin(berth_kv_op &op) noexcept {
 // ------------------------------------------------------------------------------ sequences
 
 Status KvCache::open(berth_kv_op &op) noexcept {
+  if (counted()) return open_counted(op);
   std::span<const int32_t> prompt;
   const KvScope scope{op.lora, op.salt, static_cast<uint32_t>(op.flags / BERTH_KV_LORA) & 3};
   if (!tokens_of(op, prompt) || prompt.empty() || !scope.valid() || !within(op.tenant, 0, config_.tenants - 1)) {
     return Status::kArgument;
   }
-  op.handle = 0;
+  return open(op, prompt);
+}
+
+KvCache::Sequence *KvCache::new_sequence(uint64_t &handle) noexcept {
   int32_t i = free_sequence_;
   if (i == kNone) {
-    if (issued_sequences_ == config_.sequences) return Status::kExhausted;
+    if (issued_sequences_ == config_.sequences) return nullptr;
     i = issued_sequences_++;
   } else {
     free_sequence_ = sequences_[at(i)].next_free;
@@ -325,13 +339,23 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   s.generation = generation;
   s.beams = 1;
   s.row = s.tip = s.partial_run = s.partial_block = s.state_block = kNone;
+  ++open_;
+  handle = handle_of(generation, i);
+  return &s;
+}
+
+// The arguments were checked.
+Status KvCache::open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept {
+  const KvScope scope{op.lora, op.salt, static_cast<uint32_t>(op.flags / BERTH_KV_LORA) & 3};
+  op.handle = 0;
+  Sequence *sequence = new_sequence(op.handle);
+  if (sequence == nullptr) return Status::kExhausted;
+  Sequence &s = *sequence;
   s.tenant = op.tenant;
   cold(s).scope = scope;
   s.rebase = (op.flags & BERTH_KV_NO_REBASE) == 0;
   s.minimal = (op.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
   std::fill_n(states(s), state_count_, kNone);
-  ++open_;
-  op.handle = handle_of(generation, i);
   const int32_t root = tree_ ? tree_->make_root(scope) : kNone;
   if (root == kNone || (op.flags & BERTH_KV_NO_COMMIT) != 0) s.commit = Commit::kVirtualStop;
   if (root == kNone) return Status::kOk;
@@ -342,7 +366,7 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   }
   const Found found = search(root, prompt);
   const PrefixTree::Match &match = found.match;
-  counts_.asked_tokens += op.token_count;
+  counts_.asked_tokens += static_cast<int64_t>(prompt.size());
   counts_.hit_tokens += found.tokens;
   s.tip = tree_->pin(match);
   s.in_index = match.blocks;
@@ -494,6 +518,7 @@ void KvCache::suspend(Sequence &s) noexcept {
 
 void KvCache::close(Sequence &s) noexcept {
   suspend(s);
+  if (counted()) return close_counted(s);
   for (int32_t l = 0; l < life_cycles(); ++l) {
     if (life(l).state()) {
       int32_t &state = states(s)[state_of_[at(l)]];
@@ -518,6 +543,11 @@ void KvCache::close(Sequence &s) noexcept {
   const auto gone = [&](int32_t block, int32_t run) { free_block(block, run); };
   if (s.partial_run != kNone) tree_->unpin(s.partial_run, launch_, gone);
   if (s.tip != kNone) tree_->unpin(s.tip, launch_, gone);
+  release(s);
+}
+
+// Its number is free again.
+void KvCache::release(Sequence &s) noexcept {
   --open_;
   ++s.generation;
   s.next_free = free_sequence_;
@@ -525,6 +555,7 @@ void KvCache::close(Sequence &s) noexcept {
 }
 
 Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept {
+  if (counted()) return resize_counted(s, capacity, history, op);
   const int32_t tpb = config_.tokens_per_block;
   if (history < s.history || capacity < history || capacity > int64_t{config_.max_blocks} * tpb) {
     return Status::kArgument;
@@ -623,7 +654,7 @@ Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept 
       return Status::kOk;
     }
     if (room < 0 && room >= -config_.tokens_per_block && s->beams == 1 && s->blocks < config_.max_blocks &&
-        full_count_ == 1 && slots_[0].free() != 0) {
+        full_count_ == 1 && slots_[0].free() != 0 && !counted()) {
       int32_t *page = pages(*s, 0, 0) + s->blocks;
       take(0, page, 1);
       ++held_[0];
@@ -738,8 +769,12 @@ Status KvCache::retain(Sequence &s, const berth_kv_op &op) noexcept {
 Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   std::span<const int32_t> tokens;
   if (!tokens_of(op, tokens)) return Status::kArgument;
-  if (!s.active || s.beams != 1 || s.commit == Commit::kStopped) return Status::kState;
-  const int64_t committed = int64_t{s.committed} + op.token_count;
+  return commit(s, tokens, (op.flags & BERTH_KV_END) != 0);
+}
+
+Status KvCache::commit(Sequence &s, std::span<const int32_t> tokens, bool end) noexcept {
+  if (!s.active || s.beams != 1 || s.commit == Commit::kStopped || counted()) return Status::kState;
+  const int64_t committed = s.committed + static_cast<int64_t>(tokens.size());
   if (committed > s.capacity) return Status::kArgument;
   if (s.minimal != 0 && s.committed != s.history && committed != s.history) return Status::kArgument;
   if (s.scratch != 0 && committed > s.history) {
@@ -749,7 +784,7 @@ Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   const int32_t tpb = config_.tokens_per_block;
   int32_t begun = s.committed % tpb;
   const int32_t *next = tokens.data();
-  int32_t left = op.token_count;
+  int32_t left = static_cast<int32_t>(tokens.size());
   if (begun != 0 && begun + left >= tpb) {
     std::copy_n(next, tpb - begun, tail(s) + begun);
     next += tpb - begun;
@@ -764,7 +799,6 @@ Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   }
   std::copy_n(next, left, tail(s) + begun);
   s.committed = static_cast<int32_t>(committed);
-  const bool end = (op.flags & BERTH_KV_END) != 0;
   advance(s, std::max(s.history, s.committed));
   store_state(s, end);
   if (end) stop(s, true);
@@ -1278,26 +1312,33 @@ void KvCache::drop_special(int32_t l, int32_t block) noexcept {
 
 // Entries [first, end) of a beam's row are what the sequence's list says.
 void KvCache::edit(const Sequence &s, int32_t beam, int32_t l, int32_t first, int32_t end) noexcept {
-  if (first < end) backend_->edit(l, s.row + beam, first, end - first, pages(s, beam, l) + first);
+  if (first < end && !counted()) backend_->edit(l, s.row + beam, first, end - first, pages(s, beam, l) + first);
 }
 
 void KvCache::clear_rows(const Sequence &s) noexcept {
+  if (counted()) return;
   for (int32_t l = 0; l < life_cycles(); ++l) {
     for (int32_t j = 0; j < s.beams && s.blocks != 0; ++j) backend_->edit(l, s.row + j, 0, s.blocks, nullptr);
   }
+}
+
+// Outputs that can be written for so many rows.
+bool KvCache::valid(const berth_kv_batch &batch, int64_t rows) const noexcept {
+  return batch.struct_size == sizeof(berth_kv_batch) && within(batch.clear_padding, 0, 1) && batch.output_rows >= 0 &&
+         batch.output_tokens >= 0 && batch.csr_capacity >= 0 && rows <= config_.rows && !counted();
 }
 
 Status KvCache::prepare(berth_kv_batch &batch) noexcept {
   if (broken_ != 0) return Status::kState;
   if (batch.struct_size != sizeof(berth_kv_batch) || !within(batch.n, 0, config_.sequences) ||
       !within(batch.contexts, 0, batch.n) || !within(batch.beam, 1, config_.beams) ||
-      !within(batch.clear_padding, 0, 1) || batch.output_rows < 0 || batch.output_tokens < 0 ||
-      batch.csr_capacity < 0 || (batch.n != 0 && (batch.handle_address == 0 || batch.query_address == 0))) {
+      (batch.n != 0 && (batch.handle_address == 0 || batch.query_address == 0))) {
     return Status::kArgument;
   }
   const auto *handles = reinterpret_cast<const uint64_t *>(static_cast<uintptr_t>(batch.handle_address));
   const auto *queries = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(batch.query_address));
   const int64_t rows = batch.contexts + int64_t{batch.beam} * (batch.n - batch.contexts);
+  if (!valid(batch, 0)) return Status::kArgument;
   if (rows > batch.output_rows || rows > config_.rows) return Status::kCapacity;
   const size_t n = at(rows);
   int32_t *row = columns_.data();
@@ -1327,16 +1368,48 @@ Status KvCache::prepare(berth_kv_batch &batch) noexcept {
       used += ceil_div(int64_t{s->history} + queries[i], config_.tokens_per_block);
     }
   }
+  return gather(batch, n, tokens, used);
+}
+
+Status KvCache::prepare(berth_kv_batch &batch, std::span<const BatchRow> rows) noexcept {
+  if (broken_ != 0) return Status::kState;
+  if (!valid(batch, static_cast<int64_t>(rows.size()))) return Status::kArgument;
+  if (static_cast<int64_t>(rows.size()) > batch.output_rows) return Status::kCapacity;
+  const size_t n = rows.size();
+  int32_t *column = columns_.data();
+  int64_t tokens = 0;
+  int64_t used = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const BatchRow &r = rows[i];
+    Status status;
+    const Sequence *s = r.handle == 0 ? nullptr : find(r.handle, status);
+    if (r.handle != 0 && (s == nullptr || !s->active)) return Status::kState;
+    column[i] = s == nullptr ? r.row : s->row;
+    column[n + i] = s == nullptr ? 0 : s->blocks;
+    column[2 * n + i] = r.history;
+    column[3 * n + i] = r.queries;
+    for (int32_t k = 0; k < state_count_; ++k) {
+      column[(4 + at(k)) * n + i] = s == nullptr ? batch.pad_state : states_[at(number(*s)) * at(state_count_) + at(k)];
+    }
+    tokens += r.queries;
+    used += ceil_div(int64_t{r.history} + r.queries, config_.tokens_per_block);
+  }
+  return gather(batch, n, tokens, used);
+}
+
+// Of the columns.
+Status KvCache::gather(berth_kv_batch &batch, size_t n, int64_t tokens, int64_t used) noexcept {
+  const int32_t *row = columns_.data();
   if (batch.mapping_address != 0 && tokens > batch.output_tokens) return Status::kCapacity;
   const bool csr = batch.indptr_address != 0;
   if (csr && (used > batch.csr_capacity || used > std::numeric_limits<int32_t>::max())) return Status::kCapacity;
   if (csr && (batch.indices_address == 0 || batch.last_address == 0)) return Status::kArgument;
   device::Gather gather;
   gather.rows = {row, n};
-  gather.blocks = {blocks, n};
-  gather.history = {history, n};
-  gather.queries = {query, n};
-  gather.states = {state, n * at(state_count_)};
+  gather.blocks = {row + n, n};
+  gather.history = {row + 2 * n, n};
+  gather.queries = {row + 3 * n, n};
+  gather.states = {row + 4 * n, n * at(state_count_)};
   gather.table = batch.table_address;
   gather.buffer_table = batch.buffer_address;
   gather.slot_mapping = batch.mapping_address;
@@ -1352,7 +1425,7 @@ Status KvCache::prepare(berth_kv_batch &batch) noexcept {
   gather.clear_padding = batch.clear_padding == 1;
   const Status status = backend_->gather(gather);
   if (status != Status::kOk) return status;
-  batch.rows = static_cast<int32_t>(rows);
+  batch.rows = static_cast<int32_t>(n);
   batch.step = backend_->submitted();
   return Status::kOk;
 }
@@ -1388,6 +1461,7 @@ void KvCache::reset() noexcept {
 
 Status KvCache::blocks(uint64_t handle, int32_t l, int32_t beam, int32_t *out, int32_t capacity,
                        int32_t &count) const noexcept {
+  if (counted()) return Status::kState;
   Status status;
   const Sequence *s = const_cast<KvCache *>(this)->find(handle, status);
   if (s == nullptr) return status;
@@ -1557,6 +1631,7 @@ int32_t KvCache::check() {
 }
 
 int32_t KvCache::broken() const {
+  if (counted()) return check_counted();
   if (const int32_t bad = tree_ ? tree_->broken() : 0) return bad;
   const int32_t groups = layout_.groups();
   std::vector<std::vector<uint8_t>> seen;

@@ -248,7 +248,7 @@ class PrefixTree {
   }
   const KvScope &scope(int32_t root) const noexcept { return scopes_[at(runs_[at(root)].first)]; }
   int32_t first_root() const noexcept { return first_root_; }
-  int32_t free_blocks() const noexcept { return free_blocks_.free(); }
+  int32_t free_blocks() const noexcept { return static_cast<int32_t>(free_blocks_.free()); }
   // Blocks of unreferenced runs on a level.
   int64_t listed_blocks(int32_t level) const noexcept { return listed_blocks_[at(level)]; }
   int64_t tenant_blocks(int32_t tenant) const noexcept { return tenant_blocks_[at(tenant)]; }
@@ -312,7 +312,7 @@ class PrefixTree {
   void heap_up(int32_t i) noexcept;
   void heap_down(int32_t i) noexcept;
   void set_expiry(int32_t run, int64_t when) noexcept;
-  void fall(int32_t run, int32_t priority) noexcept;
+  void fall(int32_t run, int32_t default_priority) noexcept;
 
   Config config_;
   ZeroedArray<int32_t> tokens_;

@@ -27,7 +27,18 @@ public final class KvTables {
   private int rows;
   private long step;
 
-  KvTables(NativeKv kv, int maxBlocks, Shape shape) {
+  static KvTables create(NativeKv kv, int maxBlocks, Shape shape) {
+    if (shape.rows() < 1
+        || shape.rows() > NativeKv.MAX
+        || shape.tokens() < 0
+        || shape.csrPages() < 0
+        || (shape.buffers() != 0 && shape.buffers() != kv.buffers())) {
+      throw new BerthException(Code.ARGUMENT, "tables of " + shape);
+    }
+    return new KvTables(kv, maxBlocks, shape);
+  }
+
+  private KvTables(NativeKv kv, int maxBlocks, Shape shape) {
     this.shape = shape;
     this.maxBlocks = maxBlocks;
     Arena arena = Arena.ofAuto();
