@@ -3,6 +3,7 @@ package dev.berth.replay;
 
 import dev.berth.engine.EngineConfig;
 import dev.berth.plan.PolicySet;
+import dev.berth.request.WaitingQueue;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -67,6 +68,9 @@ public record Arm(
             ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
             : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
+        + (engine.queue().policy() == WaitingQueue.Policy.FCFS
+            ? ""
+            : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
         + ", "
         + policies.id();
   }
