@@ -169,7 +169,9 @@ class NaiveFleetTest {
               oneIn(8) ? RankCap.OFF : RankCap.HARD,
               QueueRules.FCFS);
       return oneIn(3)
-          ? promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
+          ? promised
+              .withKv(KvSetup.counted(between(4, 24)))
+              .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
           : promised;
     }
 
