@@ -38,7 +38,10 @@ final class TinyDevice implements LockstepGroup.Device {
       KvView cache = engine.kv().orElseThrow();
       pages = new PagedDevice(cache);
       long blocks = (long) positions * cache.config().maxBlocks();
-      tables = cache.newTables(new KvTables.Shape(positions, positions * longest, blocks, cache.layout().buffers().size()));
+      tables =
+          cache.newTables(
+              new KvTables.Shape(
+                  positions, positions * longest, blocks, cache.layout().buffers().size()));
       form = PagedDevice.Form.values()[engine.rank() % PagedDevice.Form.values().length];
     }
   }
