@@ -7,9 +7,6 @@ import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
-import dev.berth.engine.FillGate;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
@@ -27,11 +24,9 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import dev.berth.request.Prompt;
-import dev.berth.request.QueueRules;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
-import dev.berth.route.RankCap;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -98,20 +93,12 @@ class JourneyTest {
               .with(traits.toArray(Trait[]::new))
               .build();
       SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
-      return new EngineConfig(
-          plan,
-          WorkerRole.AGGREGATED,
-          EngineConfig.RANGE_END,
-          EngineConfig.defaultMark(plan),
-          Transfer.NONE,
-          chunking,
-          kv,
-          FillGate.NONE,
-          RetiringTokens.EXCLUDED,
-          RankCap.HARD,
-          QueueRules.FCFS,
-          PolicySet.BERTH_1,
-          rule);
+      return EngineConfig.builder(plan, WorkerRole.AGGREGATED)
+          .chunkedContext(chunking)
+          .kv(kv)
+          .policies(PolicySet.BERTH_1)
+          .capacity(rule)
+          .build();
     }
   }
 

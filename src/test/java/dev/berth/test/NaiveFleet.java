@@ -12,6 +12,7 @@ import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitReason;
+import dev.berth.route.PlacementView;
 import dev.berth.route.RankCap;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -256,7 +257,12 @@ public final class NaiveFleet {
     List<Request> popped = pop(budget, routable);
     fetched += popped.size();
     List<List<Request>> assigned = new ArrayList<>();
-    int expected = route(popped, routable, tokens, assigned);
+    long[] beside = new long[n];
+    long[] load = tokens.clone();
+    if (config.router().view() == PlacementView.RESIDENT) {
+      weighRetiring(popped, routable, load, beside);
+    }
+    int expected = route(popped, routable, load, beside, assigned);
 
     // what happened since, then who arrives
     for (int r = 0; r < n; r++) {
@@ -400,11 +406,32 @@ public final class NaiveFleet {
     return popped;
   }
 
-  private record Load(long tokens, long requests, int rank) {}
+  private record Load(long tokens, long requests, long beside, int rank) {
+    long held() {
+      return requests + beside;
+    }
+  }
+
+  /** §4.5: who is retiring weighs what others on its rank do on average, without being counted. */
+  private void weighRetiring(List<Request> popped, long[] routable, long[] load, long[] beside) {
+    long others = java.util.Arrays.stream(routable).sum();
+    double mean =
+        others > 0
+            ? (double) java.util.Arrays.stream(load).sum() / others
+            : popped.stream().mapToInt(Request::promptTokens).average().orElse(0);
+    for (int r = 0; r < routable.length; r++) {
+      beside[r] = ranks.get(r).holders().size() - routable[r];
+      load[r] += beside[r] * (routable[r] > 0 ? load[r] / routable[r] : (long) mean);
+    }
+  }
 
   /** §4.1, §4.2 */
   private int route(
-      List<Request> popped, long[] before, long[] load, List<List<Request>> assigned) {
+      List<Request> popped,
+      long[] before,
+      long[] load,
+      long[] beside,
+      List<List<Request>> assigned) {
     long limit = config.cap() == RankCap.HARD ? cap : Integer.MAX_VALUE;
     long[] n = before.clone();
     for (int r = 0; r < n.length; r++) {
@@ -431,11 +458,11 @@ public final class NaiveFleet {
     var heap =
         new PriorityQueue<Load>(
             Comparator.comparingLong(Load::tokens)
-                .thenComparingLong(Load::requests)
+                .thenComparingLong(Load::held)
                 .thenComparingInt(Load::rank));
     for (int r = 0; r < n.length; r++) {
       if (n[r] < expected) {
-        heap.add(new Load(load[r], n[r], r));
+        heap.add(new Load(load[r], n[r], beside[r], r));
       }
     }
     rest.sort(Comparator.comparingInt(Request::promptTokens).reversed());
@@ -443,7 +470,9 @@ public final class NaiveFleet {
       Load least = heap.remove();
       assigned.get(least.rank).add(q);
       if (least.requests + 1 < expected) {
-        heap.add(new Load(least.tokens + q.promptTokens(), least.requests + 1, least.rank));
+        heap.add(
+            new Load(
+                least.tokens + q.promptTokens(), least.requests + 1, least.beside, least.rank));
       }
     }
     return (int) expected;
