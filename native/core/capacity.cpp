@@ -593,7 +593,9 @@ Status CapacityPass::max_utilization() {
       }
       const berth_row &candidate = t_.rows[t_.active[victim]];
       // D6. What a launched batch writes can't be taken away at once.
-      if (started(candidate) && !((own_ || gate_) && candidate.in_flight > 0)) break;
+      if (started(candidate) && !((own_ || gate_) && candidate.in_flight > 0) && !(candidate.flags & BERTH_ROW_STAYS)) {
+        break;
+      }
       --victim;
     }
     const int32_t waits_from = std::max(victim, i);

@@ -15,7 +15,7 @@ public enum EnginePool {
   PADDING_LEASES("padding lease pool", KeyedBy.RESERVED_LEASE),
   BATCH("batch", KeyedBy.BATCH_POSITION),
   /** Counts the pages of each lease in no table: there is no row to bound. */
-  PAGES("page counter", KeyedBy.LEASE);
+  PAGES("KV pages", KeyedBy.LEASE);
 
   private final String title;
   private final KeyedBy keyedBy;

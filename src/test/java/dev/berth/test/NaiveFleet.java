@@ -521,7 +521,7 @@ public final class NaiveFleet {
   private long pagesOf(Sequence s) {
     var shape = config.plan().shape();
     long tokens = (long) s.prompt + s.maxNewTokens + shape.draftTokens();
-    if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
+    if (config.capacity() == CapacityRule.MAX_UTILIZATION && !stays(s)) {
       tokens = s.prompt; // the rest comes step by step
     }
     return (tokens + shape.tokensPerBlock() - 1) / shape.tokensPerBlock();
@@ -640,7 +640,7 @@ public final class NaiveFleet {
     if (!s.lease) {
       return pagesOf(s);
     }
-    if (s.prefills()) {
+    if (s.prefills() || stays(s)) {
       return 0;
     }
     var shape = config.plan().shape();
@@ -797,6 +797,11 @@ public final class NaiveFleet {
     }
   }
 
+  /** Its output as prompt, it might not fit a batch: so it has its pages to its last token. */
+  private boolean stays(Sequence s) {
+    return config.chunkedContext() == Chunking.NONE && s.prompt + s.maxNewTokens - 1 > tokenLimit;
+  }
+
   private boolean inside(Sequence s) {
     return s.state == RequestState.GENERATION_INIT
         || (s.state.value() >= RequestState.CONTEXT_INIT.value()
@@ -814,7 +819,7 @@ public final class NaiveFleet {
   /** It holds pages, can begin again, and nothing that was launched writes them. */
   private boolean givesWay(Sequence s) {
     boolean started = s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT;
-    return inside(s) && started && s.flights == 0;
+    return inside(s) && started && s.flights == 0 && !stays(s);
   }
 
   private static void pause(Rank rank, Sequence s) {
