@@ -28,10 +28,18 @@ public final class PagedDevice {
   /** Which form of the tables attention reads. */
   public enum Form {
     BLOCK_TABLE,
-    COMPRESSED
+    COMPRESSED,
+    /** Of each buffer, for writing too. */
+    BUFFERS
   }
 
-  private record Layer(KvLayout.Place key, KvLayout.Place value, KvLayout.View view, int state) {}
+  private record Layer(
+      int keyBuffer,
+      int valueBuffer,
+      KvLayout.Place key,
+      KvLayout.Place value,
+      KvLayout.View view,
+      int state) {}
 
   private final KvLayout layout;
   private final List<Layer> layers = new ArrayList<>();
@@ -78,6 +86,8 @@ public final class PagedDevice {
       KvLayout.Place place = layout.place(key);
       layers.add(
           new Layer(
+              key,
+              Math.max(key, value),
               place,
               layout.place(value < 0 ? key : value),
               layout.view(place.view()),
@@ -183,6 +193,9 @@ public final class PagedDevice {
 
     private int entry(Layer l, int from, int block, boolean value) {
       int view = l.key.view();
+      if (form == Form.BUFFERS) {
+        return tables.bufferPage(value ? l.valueBuffer : l.keyBuffer, from, block);
+      }
       if (form == Form.BLOCK_TABLE) {
         return value ? tables.valuePage(view, from, block) : tables.keyPage(view, from, block);
       }
@@ -198,9 +211,8 @@ public final class PagedDevice {
     /** Strides from the pool's base, as a kernel counts them. */
     private double[] read(Layer l, int page, int position) {
       long token = (long) TinyTransformer.WIDTH * Double.BYTES;
-      long at =
-          (page + (long) l.key.ordinal() * l.key.expansion()) * l.key.stride()
-              + position % layout.tokensPerBlock() * token;
+      long base = form == Form.BUFFERS ? 0 : (long) l.key.ordinal() * l.key.expansion();
+      long at = (page + base) * l.key.stride() + position % layout.tokensPerBlock() * token;
       long slotBytes = layout.pool(l.view.pool()).slotBytes();
       double[] out = new double[TinyTransformer.WIDTH];
       MemorySegment.copy(
@@ -217,6 +229,11 @@ public final class PagedDevice {
     @Override
     public void put(int layer, int position, double[] key, double[] value) {
       Layer l = layers.get(layer);
+      if (form == Form.BUFFERS) {
+        write(l, l.keyBuffer, position, key);
+        write(l, l.valueBuffer, position, value);
+        return;
+      }
       long width = written.slotMapping().byteSize() / Long.BYTES / layout.lifeCycles();
       long slot =
           written
@@ -228,6 +245,21 @@ public final class PagedDevice {
       long offset = slot % layout.tokensPerBlock() * token;
       MemorySegment.copy(key, 0, to, JAVA_DOUBLE, l.key.offset() + offset, key.length);
       MemorySegment.copy(value, 0, to, JAVA_DOUBLE, l.value.offset() + offset, value.length);
+    }
+
+    private void write(Layer l, int buffer, int position, double[] values) {
+      int page = written.bufferPage(buffer, row, position / layout.tokensPerBlock());
+      assertThat(page).as("the page of position %d", position).isNotEqualTo(badValue);
+      long token = (long) TinyTransformer.WIDTH * Double.BYTES;
+      long at = page * l.key.stride() + position % layout.tokensPerBlock() * token;
+      long slotBytes = layout.pool(l.view.pool()).slotBytes();
+      MemorySegment.copy(
+          values,
+          0,
+          slots[l.view.pool()][(int) (at / slotBytes)],
+          JAVA_DOUBLE,
+          at % slotBytes,
+          values.length);
     }
 
     private MemorySegment stateSlot(Layer l) {
