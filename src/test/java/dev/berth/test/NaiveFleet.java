@@ -673,6 +673,8 @@ public final class NaiveFleet {
     var chunked = new ArrayList<Sequence>();
     int each = 1 + config.plan().shape().draftTokens();
     boolean chunks = config.chunkedContext() != Chunking.NONE;
+    boolean shortage = false; // somebody waits for pages, and nobody could give way
+    int lands = -1; // who will in the next iteration: it isn't launched again
     int end = list.size();
     int i = 0;
     while (i < end) {
@@ -683,14 +685,30 @@ public final class NaiveFleet {
         i++;
         continue;
       }
+      long need = step(s);
+      if (shortage && (i == lands || !s.lease || need > 0)) {
+        rank.defer(WaitReason.PAGES);
+        i++;
+        continue;
+      }
       if (admitted >= most) {
         break;
       }
-      long need = step(s);
       if (used + need > free && need > 0) {
         int victim = end - 1;
         while (victim >= i && !(givesWay(list.get(victim)))) {
           victim--;
+        }
+        if (victim < i) {
+          // Who holds its pages and needs no more goes on; the last in flight lands, to give way then.
+          rank.defer(WaitReason.PAGES);
+          for (int k = end - 1; k > i && lands < 0; k--) {
+            Sequence last = list.get(k);
+            lands = started(last) && last.flights > 0 && !stays(last) ? k : -1;
+          }
+          shortage = true;
+          i++;
+          continue;
         }
         for (int k = Math.max(victim, i); k < end; k++) {
           if (inside(list.get(k))) {
@@ -698,10 +716,6 @@ public final class NaiveFleet {
           } else {
             outside(rank, list.get(k));
           }
-        }
-        if (victim < i) {
-          shareTokens(rank, chunked, generationTokens);
-          return;
         }
         free += list.get(victim).pages;
         pause(rank, list.get(victim));
@@ -818,8 +832,12 @@ public final class NaiveFleet {
 
   /** It holds pages, can begin again, and nothing that was launched writes them. */
   private boolean givesWay(Sequence s) {
-    boolean started = s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT;
-    return inside(s) && started && s.flights == 0 && !stays(s);
+    return started(s) && s.flights == 0 && !stays(s);
+  }
+
+  private boolean started(Sequence s) {
+    return inside(s)
+        && (s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT);
   }
 
   private static void pause(Rank rank, Sequence s) {
