@@ -550,7 +550,7 @@ public final class NaiveFleet {
   private long pagesOf(Sequence s) {
     var shape = config.plan().shape();
     long tokens = (long) s.prompt + s.maxNewTokens + shape.draftTokens();
-    if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
+    if (config.capacity() == CapacityRule.MAX_UTILIZATION && !stays(s)) {
       tokens = s.prompt; // the rest comes step by step
     }
     return (tokens + shape.tokensPerBlock() - 1) / shape.tokensPerBlock();
@@ -669,7 +669,7 @@ public final class NaiveFleet {
     if (!s.lease) {
       return pagesOf(s);
     }
-    if (s.prefills()) {
+    if (s.prefills() || stays(s)) {
       return 0;
     }
     var shape = config.plan().shape();
@@ -702,6 +702,8 @@ public final class NaiveFleet {
     var chunked = new ArrayList<Sequence>();
     int each = 1 + config.plan().shape().draftTokens();
     boolean chunks = config.chunkedContext() != Chunking.NONE;
+    boolean shortage = false; // somebody waits for pages, and nobody could give way
+    int lands = -1; // who will in the next iteration: it isn't launched again
     int end = list.size();
     int i = 0;
     while (i < end) {
@@ -712,14 +714,30 @@ public final class NaiveFleet {
         i++;
         continue;
       }
+      long need = step(s);
+      if (shortage && (i == lands || !s.lease || need > 0)) {
+        rank.defer(WaitReason.PAGES);
+        i++;
+        continue;
+      }
       if (admitted >= most) {
         break;
       }
-      long need = step(s);
       if (used + need > free && need > 0) {
         int victim = end - 1;
         while (victim >= i && !(givesWay(list.get(victim)))) {
           victim--;
+        }
+        if (victim < i) {
+          // Who holds its pages and needs no more goes on; the last in flight lands, to give way then.
+          rank.defer(WaitReason.PAGES);
+          for (int k = end - 1; k > i && lands < 0; k--) {
+            Sequence last = list.get(k);
+            lands = started(last) && last.flights > 0 && !stays(last) ? k : -1;
+          }
+          shortage = true;
+          i++;
+          continue;
         }
         for (int k = Math.max(victim, i); k < end; k++) {
           if (inside(list.get(k))) {
@@ -727,10 +745,6 @@ public final class NaiveFleet {
           } else {
             outside(rank, list.get(k));
           }
-        }
-        if (victim < i) {
-          shareTokens(rank, chunked, generationTokens);
-          return;
         }
         free += list.get(victim).pages;
         pause(rank, list.get(victim));
@@ -826,6 +840,11 @@ public final class NaiveFleet {
     }
   }
 
+  /** Its output as prompt, it might not fit a batch: so it has its pages to its last token. */
+  private boolean stays(Sequence s) {
+    return config.chunkedContext() == Chunking.NONE && s.prompt + s.maxNewTokens - 1 > tokenLimit;
+  }
+
   private boolean inside(Sequence s) {
     return s.state == RequestState.GENERATION_INIT
         || (s.state.value() >= RequestState.CONTEXT_INIT.value()
@@ -842,8 +861,12 @@ public final class NaiveFleet {
 
   /** It holds pages, can begin again, and nothing that was launched writes them. */
   private boolean givesWay(Sequence s) {
-    boolean started = s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT;
-    return inside(s) && started && s.flights == 0;
+    return started(s) && s.flights == 0 && !stays(s);
+  }
+
+  private boolean started(Sequence s) {
+    return inside(s)
+        && (s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT);
   }
 
   private static void pause(Rank rank, Sequence s) {
