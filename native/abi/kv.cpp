@@ -4,9 +4,10 @@
 #include <memory>
 #include <new>
 
+#include "abi/kv.hpp"
 #include "berth/berth.h"
-#include "core/kv_cache.hpp"
 #include "device/host.hpp"
+#include "device/none.hpp"
 
 using berth::KvCache;
 using berth::KvHash;
@@ -25,9 +26,13 @@ static_assert(static_cast<int32_t>(KvHash::kV1BlockKey) == BERTH_KV_V1_BLOCK_KEY
               static_cast<int32_t>(KvHash::kV2Sha256) == BERTH_KV_V2_SHA256 &&
               static_cast<int32_t>(KvHash::kV2Sha256_64) == BERTH_KV_V2_SHA256_64);
 
-struct berth_kv {
-  KvCache cache;
-};
+std::unique_ptr<berth::device::Backend> berth::backend_for(const berth_kv_config &config, const KvLayout &layout,
+                                                           std::span<const int64_t> slots) {
+  if (config.memory == BERTH_KV_COUNTED) return std::make_unique<device::NoBackend>();
+  return std::make_unique<HostBackend>(HostBackend::Config{&layout, config.rows, config.max_blocks, config.staging,
+                                                           HostBackend::Mode{config.mode},
+                                                           config.memory == BERTH_KV_MEMORY, slots});
+}
 
 namespace {
 
@@ -79,6 +84,16 @@ int32_t plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block
 
 }  // namespace
 
+bool berth::plan_cache(const berth_kv_config &config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages,
+                       int32_t pages_n, KvLayout &layout) {
+  if (n < 1 || n > KvLayout::kMaxBuffers || !valid_array(buffers, n) || pages_n < 1 || !valid_array(pages, pages_n)) {
+    return false;
+  }
+  int32_t bad;
+  return KvLayout::plan({buffers, static_cast<size_t>(n)}, config.tokens_per_block, layout, bad) == Status::kOk &&
+         KvCache::valid(config, layout, {pages, static_cast<size_t>(pages_n)});
+}
+
 extern "C" {
 
 int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block, berth_kv_layout *out) {
@@ -96,23 +111,12 @@ int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_
 
 int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages,
                         int32_t pages_n, berth_kv_t *out) {
-  if (config == nullptr || config->struct_size != sizeof(berth_kv_config) || out == nullptr || n < 1 ||
-      n > KvLayout::kMaxBuffers || !valid_array(buffers, n) || pages_n < 1 || !valid_array(pages, pages_n)) {
-    return BERTH_E_ARGUMENT;
-  }
+  if (config == nullptr || config->struct_size != sizeof(berth_kv_config) || out == nullptr) return BERTH_E_ARGUMENT;
   try {
     KvLayout layout;
-    int32_t bad;
+    if (!berth::plan_cache(*config, buffers, n, pages, pages_n, layout)) return BERTH_E_ARGUMENT;
     const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
-    const std::span<const berth_kv_buffer> all(buffers, static_cast<size_t>(n));
-    if (KvLayout::plan(all, config->tokens_per_block, layout, bad) != Status::kOk ||
-        !KvCache::valid(*config, layout, slots)) {
-      return BERTH_E_ARGUMENT;
-    }
-    auto backend =
-        std::make_unique<HostBackend>(HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
-                                                          HostBackend::Mode{config->mode}, config->memory == 1, slots});
-    *out = new berth_kv{KvCache(*config, layout, slots, std::move(backend))};
+    *out = new berth_kv{KvCache(*config, layout, slots, berth::backend_for(*config, layout, slots))};
     return BERTH_OK;
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;

@@ -175,7 +175,7 @@ struct Kv {
 struct Replica {
   struct Page {
     uint64_t parent, lora;
-    int32_t level, scope;
+    int32_t level, scope, priority;
     std::vector<int32_t> tokens;
     bool operator==(const Page &) const = default;
   };
@@ -183,7 +183,7 @@ struct Replica {
   uint64_t sequence = 0;
 
   static Page page(const berth_kv_event &e, const int32_t *tokens) {
-    return {e.parent, e.lora, e.level, e.scope, std::vector<int32_t>(tokens, tokens + e.tokens)};
+    return {e.parent, e.lora, e.level, e.scope, e.priority, std::vector<int32_t>(tokens, tokens + e.tokens)};
   }
   void drain(Kv &kv) {
     const auto n = static_cast<uint64_t>(kv.memory.events);
@@ -202,6 +202,7 @@ struct Replica {
       } else {
         REQUIRE(pages.count(key) == 1 && pages[key].level == e.old_level);
         pages[key].level = e.level;
+        pages[key].priority = e.priority;
       }
       ++kv.ring->tail;
     }
@@ -298,6 +299,10 @@ class KvWorld {
   int64_t hits = 0;
   int64_t refusals = 0;
   int64_t partials = 0;
+  int64_t snapshots = 0;
+  int64_t shares = 0;
+  int64_t wide = 0;
+  int64_t drops = 0;
 
  private:
   struct Seq {
@@ -307,8 +312,11 @@ class KvWorld {
     int32_t committed, history, capacity, written;
     int32_t row;  // -1: suspended
     bool stopped;
-    int32_t in_index;  // exact mode: blocks referenced
-    bool stuck;        // exact mode: stores no more
+    bool minimal;
+    int32_t beams;
+    int32_t parted[4];  // position from which a beam goes its own way
+    int32_t in_index;   // exact mode: blocks referenced
+    bool stuck;         // exact mode: stores no more
   };
   int32_t tpb() const { return shape_.config.tokens_per_block; }
   int32_t ceil(int32_t tokens) const { return (tokens + tpb() - 1) / tpb(); }
@@ -316,14 +324,19 @@ class KvWorld {
     return seqs_.empty() ? nullptr : &seqs_[static_cast<size_t>(c_.below(static_cast<int32_t>(seqs_.size())))];
   }
 
-  // What the page of a position holds: all tokens up to it, folded.
-  uint64_t value(const Seq &s, int32_t position, int32_t l) const {
+  // What the page of a position holds: all tokens up to it, folded, and whose they are where beams parted.
+  uint64_t value(const Seq &s, int32_t position, int32_t l, int32_t beam = 0) const {
     uint64_t h = 0x9e3779b97f4a7c15u * static_cast<uint64_t>(s.scope + 1);
     for (int32_t i = 0; i <= position; ++i) {
       h = (h ^ static_cast<uint64_t>(s.tokens[static_cast<size_t>(i)] + 1)) * 0xff51afd7ed558ccdu;
       h ^= h >> 29;
     }
-    return h + static_cast<uint64_t>(l);
+    return h + static_cast<uint64_t>(l) + (position >= s.parted[beam] ? 1000u * static_cast<uint64_t>(beam) : 0);
+  }
+  bool any_state() const {
+    bool states = false;
+    for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) states = states || life(l).window == 0;
+    return states;
   }
   int32_t pool_of(int32_t l) const {
     for (int32_t v = 0; v < kv_.layout.counts.views; ++v) {
@@ -348,22 +361,46 @@ class KvWorld {
     }
   }
 
+  // Whether blocks share slots; whether any of them would still be looked at with that history.
+  bool scratch(const Seq &s, int32_t history = -1) {
+    for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
+      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
+      for (size_t b = 0; b < list.size(); ++b) {
+        const auto block = static_cast<int32_t>(b);
+        if (list[b] < -1 && (history < 0 || !stale(life(l), block, history))) return true;
+      }
+    }
+    return false;
+  }
+  bool scratch_below(const Seq &s, int32_t blocks) {
+    for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
+      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
+      for (size_t b = 0; b < list.size() && static_cast<int32_t>(b) < blocks; ++b) {
+        if (list[b] < -1) return true;
+      }
+    }
+    return false;
+  }
+
   // Runs the model on [history, to): every position's page gets its value; a state goes from one to the next.
   void forward(Seq &s, int32_t to) {
     settle_stream();
     for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
-      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
       if (life(l).window == 0) {
+        const std::vector<int32_t> list = kv_.blocks(s.handle, l);
         if (list[0] < 0) continue;
         uint64_t *state = kv_.words(0, pool_of(l), list[0]);
         if (s.history > 0) REQUIRE(*state == value(s, s.history - 1, l));
         if (to > 0) *state = value(s, to - 1, l);
         continue;
       }
-      for (int32_t p = s.history; p < to; ++p) {
-        const int32_t page = list[static_cast<size_t>(p / tpb())];
-        if (page < 0) continue;
-        kv_.words(0, pool_of(l), page)[p % tpb()] = value(s, p, l);
+      for (int32_t j = 0; j < s.beams; ++j) {
+        const std::vector<int32_t> list = kv_.blocks(s.handle, l, j);
+        for (int32_t p = s.history; p < to; ++p) {
+          const int32_t page = list[static_cast<size_t>(p / tpb())];
+          if (page < 0) continue;
+          kv_.words(0, pool_of(l), page)[p % tpb()] = value(s, p, l, j);
+        }
       }
     }
     s.written = std::max(s.written, to);
@@ -372,19 +409,24 @@ class KvWorld {
     if (s.row < 0) return;
     settle_stream();
     for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
-      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
+      const std::vector<int32_t> first = kv_.blocks(s.handle, l);
       if (life(l).window == 0) {
-        if (list[0] >= 0 && s.history > 0) REQUIRE(*kv_.words(0, pool_of(l), list[0]) == value(s, s.history - 1, l));
+        if (first[0] >= 0 && s.history > 0) REQUIRE(*kv_.words(0, pool_of(l), first[0]) == value(s, s.history - 1, l));
         continue;
       }
-      for (int32_t p = 0; p < s.history; ++p) {
-        const int32_t page = list[static_cast<size_t>(p / tpb())];
-        if (page < 0) {
-          REQUIRE(stale(life(l), p / tpb(), s.history));
-          continue;
+      for (int32_t j = 0; j < s.beams; ++j) {
+        const std::vector<int32_t> list = kv_.blocks(s.handle, l, j);
+        for (int32_t p = 0; p < s.history; ++p) {
+          const size_t block = static_cast<size_t>(p / tpb());
+          // Full blocks before beams parted are the first one's.
+          const int32_t page = j != 0 && list[block] < 0 && p < s.parted[j] ? first[block] : list[block];
+          if (page < 0) {
+            REQUIRE(stale(life(l), p / tpb(), s.history));
+            continue;
+          }
+          REQUIRE(!stale(life(l), p / tpb(), s.history));
+          REQUIRE(kv_.words(0, pool_of(l), page)[p % tpb()] == value(s, p, l, j));
         }
-        REQUIRE(!stale(life(l), p / tpb(), s.history));
-        REQUIRE(kv_.words(0, pool_of(l), page)[p % tpb()] == value(s, p, l));
       }
     }
   }
@@ -409,8 +451,12 @@ class KvWorld {
     berth_kv_op o = kv_.with_tokens(BERTH_KV_OPEN, 0, s.tokens);
     o.lora = s.scope;
     o.flags = s.scope != 0 ? BERTH_KV_LORA : 0;
+    constexpr int32_t kModes[] = {BERTH_KV_NO_REUSE, BERTH_KV_NO_COMMIT, BERTH_KV_NO_REBASE, BERTH_KV_MIN_SNAPSHOT};
+    if (!shape_.exact && c_.below(3) == 0) o.flags |= kModes[c_.below(4)];
+    s.minimal = (o.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
     o.tenant = c_.below(shape_.config.tenants);
-    const int32_t probed = kv_.probe(s.tokens, s.scope, s.scope);
+    s.beams = 1;
+    const int32_t probed = (o.flags & BERTH_KV_NO_REUSE) != 0 ? 0 : kv_.probe(s.tokens, s.scope, s.scope);
     std::copy(s.tokens.begin(), s.tokens.end(), kv_.arena);
     const int32_t status = kv_.apply(o);
     if (static_cast<int32_t>(seqs_.size()) == shape_.config.sequences) {
@@ -420,6 +466,7 @@ class KvWorld {
     REQUIRE(status == BERTH_OK && o.matched == probed && o.matched < static_cast<int32_t>(s.tokens.size()));
     hits += o.matched != 0;
     partials += o.partial != 0;
+    snapshots += o.partial != 0 && any_state();
     s.handle = o.handle;
     s.committed = s.history = s.capacity = s.written = o.matched;
     if (shape_.exact) {
@@ -435,14 +482,22 @@ class KvWorld {
     seqs_.push_back(s);
   }
 
+  bool rows_free(const Seq &s, int32_t first, int32_t end) const {
+    for (const Seq &other : seqs_) {
+      if (&other != &s && other.row >= 0 && other.row < end && first < other.row + other.beams) return false;
+    }
+    return true;
+  }
+
   void resume(Seq &s) {
     berth_kv_op o = kv_.op(BERTH_KV_RESUME, s.handle);
     o.a = c_.below(shape_.config.rows);
     const int32_t status = kv_.apply(o);
-    bool taken = false;
-    for (const Seq &other : seqs_) taken = taken || other.row == o.a;
+    const bool taken = !rows_free(s, o.a, o.a + s.beams);
     if (s.row >= 0) {
       REQUIRE(status == BERTH_E_STATE);
+    } else if (o.a + s.beams > shape_.config.rows) {
+      REQUIRE(status == BERTH_E_ARGUMENT);
     } else if (taken) {
       REQUIRE(status == BERTH_E_ALREADY);
     } else if (status == BERTH_OK) {
@@ -458,6 +513,8 @@ class KvWorld {
     const int32_t limit = static_cast<int32_t>(s.tokens.size());
     o.a = s.history + c_.below(limit - s.history + 2);
     o.b = -1;
+    if (c_.below(2) == 0) o.flags = BERTH_KV_SCRATCH;
+    const bool stuck = ceil(o.a) < ceil(s.capacity) && scratch_below(s, ceil(o.a));
     const int32_t need = ceil(o.a) - ceil(s.capacity);
     const bool fits = free_ + (shape_.exact ? naive_.evictable() : 0) >= need;
     const int32_t status = kv_.apply(o);
@@ -465,10 +522,11 @@ class KvWorld {
       REQUIRE(status == BERTH_E_ARGUMENT);
       return;
     }
-    if (s.row < 0) {
+    if (s.row < 0 || stuck) {
       REQUIRE(status == BERTH_E_STATE);
       return;
     }
+    shares += status == BERTH_OK && scratch(s);
     if (shape_.exact) REQUIRE((status == BERTH_OK) == fits);
     if (status != BERTH_OK) {
       REQUIRE(status == BERTH_E_EXHAUSTED && o.deficit > 0);
@@ -480,17 +538,90 @@ class KvWorld {
     s.written = std::min(s.written, s.capacity);
   }
 
+  // More beams or fewer.
+  void widen(Seq &s) {
+    berth_kv_op o = kv_.op(BERTH_KV_WIDEN, s.handle);
+    o.a = c_.below(shape_.config.beams + 2);
+    const bool shares_slots = scratch(s);
+    const int32_t status = kv_.apply(o);
+    if (o.a < 1 || o.a > shape_.config.beams) {
+      REQUIRE(status == BERTH_E_ARGUMENT);
+    } else if (s.row < 0) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (shares_slots && o.a > 1) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (s.row + o.a > shape_.config.rows) {
+      REQUIRE(status == BERTH_E_ARGUMENT);
+    } else if (!rows_free(s, s.row, s.row + o.a)) {
+      REQUIRE(status == BERTH_E_ALREADY);
+    } else if (o.a > s.beams && any_state()) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (status != BERTH_OK) {
+      REQUIRE(status == BERTH_E_EXHAUSTED && o.a > s.beams && o.deficit > 0);
+      ++refusals;
+    } else {
+      for (int32_t j = s.beams; j < o.a; ++j) s.parted[j] = s.history;
+      s.beams = o.a;
+      wide += o.a > 1;
+    }
+  }
+
+  // No more commits; later, the drop of what only a next turn would use.
+  void stop(Seq &s) {
+    const int32_t status = kv_.run(kv_.op(BERTH_KV_STOP, s.handle));
+    REQUIRE(status == (s.beams == 1 ? BERTH_OK : BERTH_E_STATE));
+    s.stopped = s.stopped || status == BERTH_OK;
+  }
+  void plan_drop(const Seq &s) {
+    berth_kv_op o = kv_.op(BERTH_KV_PLAN_DROP, s.handle);
+    const int32_t status = kv_.apply(o);
+    if (!s.stopped) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (status == BERTH_E_EXHAUSTED) {
+      REQUIRE(pins_.size() + plans_.size() == static_cast<size_t>(shape_.config.pins));
+    } else {
+      REQUIRE(status == BERTH_OK);
+      if (o.handle != 0) plans_.push_back(o.handle);
+    }
+  }
+  void drop() {
+    if (plans_.empty()) return;
+    const size_t i = static_cast<size_t>(c_.below(static_cast<int32_t>(plans_.size())));
+    REQUIRE(kv_.run(kv_.op(BERTH_KV_UNPIN, plans_[i])) == BERTH_E_STATE);
+    REQUIRE(kv_.run(kv_.op(BERTH_KV_DROP, plans_[i])) == BERTH_OK);
+    REQUIRE(kv_.run(kv_.op(BERTH_KV_DROP, plans_[i])) == BERTH_E_STALE);
+    plans_.erase(plans_.begin() + static_cast<int64_t>(i));
+    ++drops;
+  }
+
   // Runs what there is room for and commits it, or only part of it, or only moves on.
   void work(Seq &s) {
     const int32_t end = std::min(s.capacity, static_cast<int32_t>(s.tokens.size()));
     const int32_t to = s.history + c_.below(end - s.history + 1);
     const bool commits = c_.below(4) != 0;
     // What is refused mustn't have run: after the last commit a state may be the index's.
-    if (s.row >= 0 && !s.stopped) forward(s, to);
-    if (s.row >= 0 && s.stopped && !commits) {
-      bool states = false;
-      for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) states = states || life(l).window == 0;
-      if (states) return;
+    // A history can't end among blocks that share slots: there is nothing of them once the next layer has run.
+    if (s.row >= 0 && to > s.history && scratch(s, to)) {
+      const bool one = s.beams == 1 && !s.stopped && !s.minimal;
+      berth_kv_op o = kv_.op(BERTH_KV_RESIZE, s.handle);
+      o.a = s.capacity;
+      o.b = to;
+      if (commits && one)
+        o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, {s.tokens.begin() + s.committed, s.tokens.begin() + to});
+      REQUIRE(kv_.apply(o) == BERTH_E_STATE);
+      return;
+    }
+    const bool refused = s.stopped || s.beams != 1;
+    // A snapshot is of a history: the commit begins or ends there.
+    if (commits && s.row >= 0 && !refused && s.minimal && s.committed != s.history && to != s.history) {
+      const std::vector<int32_t> tokens(s.tokens.begin() + s.committed, s.tokens.begin() + to);
+      berth_kv_op o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, tokens);
+      REQUIRE(kv_.apply(o) == BERTH_E_ARGUMENT);
+      return;
+    }
+    if (s.row >= 0 && !refused) forward(s, to);
+    if (s.row >= 0 && refused && !commits) {
+      if (any_state()) return;
       forward(s, to);
     }
     if (!commits) {
@@ -510,7 +641,7 @@ class KvWorld {
     berth_kv_op o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, tokens);
     if (c_.below(6) == 0) o.flags = BERTH_KV_END;
     const int32_t status = kv_.apply(o);
-    if (s.row < 0 || s.stopped) {
+    if (s.row < 0 || refused) {
       REQUIRE(status == BERTH_E_STATE);
       return;
     }
@@ -552,8 +683,8 @@ class KvWorld {
     o.flags = BERTH_KV_PIN;
     const int32_t status = kv_.apply(o);
     if (o.handle == 0) {
-      REQUIRE(status == BERTH_OK ||
-              (status == BERTH_E_EXHAUSTED && static_cast<int32_t>(pins_.size()) == shape_.config.pins));
+      REQUIRE(status == BERTH_OK || (status == BERTH_E_EXHAUSTED &&
+                                     static_cast<int32_t>(pins_.size() + plans_.size()) == shape_.config.pins));
       return;
     }
     const int32_t blocks = (o.matched - o.partial) / tpb();
@@ -574,18 +705,32 @@ class KvWorld {
   }
 
   void prepare() {
-    std::vector<uint64_t> handles;
-    std::vector<int32_t> queries;
-    std::vector<const Seq *> who;
-    int64_t tokens = 0;
+    // Sequences with all their beams come behind those with one row.
+    std::vector<const Seq *> chosen, wide_ones;
     for (const Seq &s : seqs_) {
       if (s.row < 0 || c_.below(2) == 0) continue;
-      handles.push_back(s.handle);
-      queries.push_back(c_.below(s.capacity - s.history + 1));
-      tokens += queries.back();
-      who.push_back(&s);
+      (s.beams > 1 && s.beams == shape_.config.beams ? wide_ones : chosen).push_back(&s);
     }
-    const size_t n = handles.size();
+    const int32_t contexts = static_cast<int32_t>(chosen.size());
+    const int32_t beam = wide_ones.empty() ? 1 : shape_.config.beams;
+    chosen.insert(chosen.end(), wide_ones.begin(), wide_ones.end());
+    std::vector<uint64_t> handles;
+    std::vector<int32_t> asked;
+    std::vector<int32_t> queries;  // a row
+    std::vector<int32_t> beams;
+    std::vector<const Seq *> who;
+    int64_t tokens = 0;
+    for (const Seq *s : chosen) {
+      handles.push_back(s->handle);
+      asked.push_back(c_.below(s->capacity - s->history + 1));
+      for (int32_t j = 0; j < (static_cast<int32_t>(handles.size()) <= contexts ? 1 : beam); ++j) {
+        who.push_back(s);
+        beams.push_back(j);
+        queries.push_back(asked.back());
+        tokens += asked.back();
+      }
+    }
+    const size_t n = who.size();
     const size_t rows = n + 2;
     const size_t width = static_cast<size_t>(shape_.config.max_blocks);
     const size_t views = static_cast<size_t>(kv_.memory.views);
@@ -594,18 +739,21 @@ class KvWorld {
     constexpr int32_t kUntouched = -77;
     std::vector<int32_t> table(views * rows * 2 * width, kUntouched);
     std::vector<int64_t> mapping(lives * room, kUntouched);
+    std::vector<int32_t> pages(shape_.buffers.size() * rows * width, kUntouched);
     std::vector<int32_t> indptr(views * (n + 1)), indices(views * n * width), last(n);
     berth_kv_batch b{};
     b.struct_size = sizeof b;
-    b.n = b.contexts = static_cast<int32_t>(n);
-    b.beam = 1;
+    b.n = static_cast<int32_t>(chosen.size());
+    b.contexts = contexts;
+    b.beam = beam;
     b.handle_address = reinterpret_cast<uintptr_t>(handles.data());
-    b.query_address = reinterpret_cast<uintptr_t>(queries.data());
+    b.query_address = reinterpret_cast<uintptr_t>(asked.data());
     b.output_rows = static_cast<int32_t>(rows);
     b.output_tokens = static_cast<int64_t>(room);
     b.csr_capacity = static_cast<int64_t>(n * width);
     b.table_address = reinterpret_cast<uintptr_t>(table.data());
     b.mapping_address = reinterpret_cast<uintptr_t>(mapping.data());
+    b.buffer_address = reinterpret_cast<uintptr_t>(pages.data());
     if (n != 0) {
       b.indptr_address = reinterpret_cast<uintptr_t>(indptr.data());
       b.indices_address = reinterpret_cast<uintptr_t>(indices.data());
@@ -620,11 +768,13 @@ class KvWorld {
       if (life(view.life_cycle).window == 0) continue;
       for (size_t i = 0; i < rows; ++i) {
         const int32_t *keys = table.data() + (v * rows + i) * 2 * width;
-        const std::vector<int32_t> list = i < n ? kv_.blocks(handles[i], view.life_cycle) : std::vector<int32_t>();
+        const std::vector<int32_t> list =
+            i < n ? kv_.blocks(who[i]->handle, view.life_cycle, beams[i]) : std::vector<int32_t>();
         for (size_t k = 0; k < width; ++k) {
           int32_t key = i >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched;
           int32_t val = key;
           if (k < list.size()) {
+            // What shares a slot is a page of each buffer's own; these tables don't have it.
             key = list[k] < 0 ? shape_.config.bad_value : list[k] * view.scale;
             val = list[k] < 0 ? shape_.config.bad_value : key + view.value_offset;
           }
@@ -640,11 +790,39 @@ class KvWorld {
         }
       }
     }
+    for (size_t i = 0; i < shape_.buffers.size(); ++i) {
+      const berth_kv_place &place = kv_.layout.place[i];
+      if (life(place.life_cycle).window == 0) continue;
+      const int32_t scale = kv_.layout.view[static_cast<size_t>(place.view)].scale;
+      std::set<int32_t> mine;  // of rows that share none: no two blocks of a buffer lie in one place
+      for (size_t r = 0; r < rows; ++r) {
+        const int32_t *row = pages.data() + (i * rows + r) * width;
+        const std::vector<int32_t> list =
+            r < n ? kv_.blocks(who[r]->handle, place.life_cycle, beams[r]) : std::vector<int32_t>();
+        for (size_t k = 0; k < width; ++k) {
+          if (k >= list.size()) {
+            REQUIRE(row[k] == (r >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched));
+          } else if (list[k] == -1) {
+            REQUIRE(row[k] == shape_.config.bad_value);
+          } else if (list[k] >= 0) {
+            REQUIRE(row[k] == list[k] * scale + place.ordinal * place.expansion);
+          } else {
+            REQUIRE(row[k] >= 0 && row[k] / scale < shape_.pages[static_cast<size_t>(life(place.life_cycle).group)]);
+            REQUIRE(mine.insert(row[k]).second);
+          }
+        }
+      }
+      for (size_t r = 0; r < n; ++r) {
+        for (const int32_t page : kv_.blocks(who[r]->handle, place.life_cycle, beams[r])) {
+          if (page >= 0) REQUIRE(mine.count(page * scale + place.ordinal * place.expansion) == 0);
+        }
+      }
+    }
     for (size_t l = 0; l < lives; ++l) {
       if (life(static_cast<int32_t>(l)).window == 0) continue;
       size_t at = l * room;
       for (size_t i = 0; i < n; ++i) {
-        const std::vector<int32_t> list = kv_.blocks(handles[i], static_cast<int32_t>(l));
+        const std::vector<int32_t> list = kv_.blocks(who[i]->handle, static_cast<int32_t>(l), beams[i]);
         for (int32_t q = 0; q < queries[i]; ++q) {
           const int32_t p = who[i]->history + q;
           const int32_t page = list[static_cast<size_t>(p / tpb())];
@@ -671,12 +849,19 @@ class KvWorld {
       s->row = -1;
     } else if (what < 84) {
       prepare();
-    } else if (what < 94) {
+    } else if (what < 92) {
       close(static_cast<size_t>(s - seqs_.data()));
+    } else if (what < 94) {
+      c_.below(2) == 0 ? pin() : unpin();
     } else if (what < 96) {
-      pin();
+      c_.below(4) == 0 ? stop(*s) : widen(*s);
+    } else if (what < 97) {
+      c_.below(2) == 0 ? plan_drop(*s) : drop();
     } else if (what < 98) {
-      unpin();
+      launched_ += static_cast<uint64_t>(c_.below(3));
+      completed_ = launched_ - static_cast<uint64_t>(c_.below(static_cast<int32_t>(launched_ - completed_) + 1));
+      REQUIRE(berth_kv_epoch(kv_.kv, launched_, completed_) == BERTH_OK);
+      REQUIRE(berth_kv_quota(kv_.kv, c_.below(shape_.config.tenants), c_.below(6)) == BERTH_OK);
     } else if (!shape_.exact && what == 98 && c_.below(6) == 0) {
       REQUIRE(berth_kv_reset(kv_.kv) == BERTH_OK);
     } else {
@@ -729,6 +914,7 @@ class KvWorld {
   void finish() {
     while (!seqs_.empty()) close(0), audit();
     while (!pins_.empty()) unpin(), audit();
+    while (!plans_.empty()) drop(), audit();
     REQUIRE(berth_kv_reset(kv_.kv) == BERTH_OK);
     naive_.nodes.clear();
     free_ = total_;
@@ -750,10 +936,13 @@ class KvWorld {
   Replica replica_;
   std::vector<Seq> seqs_;
   std::vector<std::tuple<uint64_t, std::vector<int32_t>, int32_t>> pins_;
+  std::vector<uint64_t> plans_;
   std::vector<std::vector<int32_t>> history_;
   int64_t total_;
   int64_t free_;
   int64_t now_ = 0;
+  uint64_t launched_ = 0;
+  uint64_t completed_ = 0;
 };
 
 // The shapes that histories are made for, by number.
@@ -763,6 +952,8 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
   s.config.event_ring_log2 = 12;
   const int64_t token = 8 * tpb;
   const int64_t pages = 12 + c.below(40);
+  if (number % 6 != 0) s.config.beams = 1 + c.below(3);
+  s.config.rows *= s.config.beams;
   switch (number % 6) {
     case 0:  // plain LRU, exact
       s.exact = true;
@@ -782,20 +973,30 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       s.config.partial_reuse = c.below(2);
       s.config.mode = c.below(2);
       break;
-    case 3:  // a window beside full attention, pools of their own
-      s.buffers = {kv_buffer(0, 0, token), kv_buffer(1, 0, 2 * token, 1 + c.below(16), c.below(9))};
-      s.pages = {pages, pages, 0, 0, 0, 0};
-      s.config.partial_reuse = c.below(2);
-      break;
+    case 3:  // a window of several layers beside full attention, pools of their own
     case 4:  // the same in one pool, and a lower level
-      s.buffers = {kv_buffer(0, 0, token), kv_buffer(1, 0, token, 1 + c.below(16), c.below(9))};
-      s.pages = {2 * pages, c.below(20), 0};
+    {
+      s.buffers = {kv_buffer(0, 0, token)};
+      const int32_t window = 1 + c.below(16);
+      const int32_t sinks = c.below(9);
+      const int32_t layers = 1 + c.below(3);
+      for (int32_t i = 0; i < layers; ++i) s.buffers.push_back(kv_buffer(1 + i, 0, token, window, sinks));
       s.config.partial_reuse = c.below(2);
+      if (number % 6 == 4) {
+        // As many full layers: their slots are alike.
+        for (int32_t i = 1; i < layers; ++i) s.buffers.push_back(kv_buffer(10 + i, 0, token));
+        s.pages = {2 * pages, c.below(20), 0};
+      } else {
+        s.buffers.push_back(kv_buffer(9, 0, 8 * token));
+        s.pages = {pages, pages, 0, 0, 0, 0};
+      }
       break;
+    }
     default:  // windows and a state, no full attention at times
       if (c.below(2) == 0) s.buffers.push_back(kv_buffer(0, 0, token));
       s.buffers.push_back(kv_buffer(1, 0, token, 1 + c.below(16), c.below(5)));
       s.buffers.push_back(kv_buffer(2, 0, 1024, 0));
+      s.config.partial_reuse = c.below(2);
       s.pages = {2 * pages, pages, 0, 0, 0, 0};
       break;
   }

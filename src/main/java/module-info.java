@@ -9,6 +9,7 @@ module dev.berth {
   requires static tools.jackson.core;
   requires static tools.jackson.jr.ob;
   requires static info.picocli;
+  requires static jdk.incubator.vector;
 
   exports dev.berth;
   exports dev.berth.capacity;
@@ -19,6 +20,7 @@ module dev.berth {
   exports dev.berth.id;
   exports dev.berth.kv;
   exports dev.berth.plan;
+  exports dev.berth.replay;
   exports dev.berth.request;
   exports dev.berth.route;
 

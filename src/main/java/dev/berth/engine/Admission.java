@@ -10,7 +10,8 @@ import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.AdpRouter;
 import dev.berth.route.Assignment;
-import dev.berth.route.DefaultRouter;
+import dev.berth.route.MatchSource;
+import dev.berth.route.PrefixMatches;
 import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
 
@@ -31,6 +32,8 @@ public final class Admission {
   private final RankLoads loads = new RankLoads();
   private final RequestBatch popped = new RequestBatch();
   private final Assignment assignment = new Assignment();
+  private final MatchSource matches;
+  private PrefixMatches routed = PrefixMatches.NONE;
 
   private long decided = -1;
   private long askedAbout;
@@ -54,6 +57,17 @@ public final class Admission {
    * @param stage which stage's frames of a board it reads
    */
   public Admission(EngineConfig config, int stage) {
+    this(config, stage, MatchSource.NONE);
+  }
+
+  /**
+   * The admission of one pipeline stage that may know what the ranks' caches hold.
+   *
+   * @param stage which stage's frames of a board it reads
+   * @param matches asked for a batch that isn't empty if the router uses matches (spec 01 §4.3);
+   *     gives every rank the same
+   */
+  public Admission(EngineConfig config, int stage, MatchSource matches) {
     this.config = config;
     this.attentionDp = config.plan().shape().attentionDp();
     this.cap = config.plan().admissionCap();
@@ -63,13 +77,15 @@ public final class Admission {
         attentionDp
             ? WaitingQueue.withAttentionDp(config.queue(), config.ranks())
             : WaitingQueue.withoutAttentionDp(config.queue());
-    this.router = new DefaultRouter(config.cap());
+    this.router = config.router().router(config.cap());
+    this.matches = matches;
     this.gateOpen = !config.gate().active();
   }
 
   /**
-   * Appends a request that every rank received in the same order. Without attention DP placement
-   * wishes mean nothing.
+   * Appends a request that every rank received in the same order, between the same iterations.
+   * Without attention DP placement wishes mean nothing. Deadlines are iterations, as boards count
+   * them: the first is 0.
    */
   public WaitingQueue.Offer offer(Request request) {
     return queue.offer(attentionDp ? request : request.withScheduling(SchedulingParams.NONE));
@@ -91,6 +107,7 @@ public final class Admission {
       requireSame(board, askedAbout);
       return;
     }
+    queue.advanceTo(board.sequence());
     loads.read(
         board.segment(),
         board.payloadOffset(firstFrame),
@@ -103,7 +120,8 @@ public final class Admission {
     askGate(board);
     if (!idle) {
       pop();
-      router.route(loads, popped, cap, assignment);
+      routed = gatherMatches();
+      router.route(loads, popped, routed, cap, assignment);
       giveBackUnassigned();
       hashAssignment();
     }
@@ -184,6 +202,13 @@ public final class Admission {
       queue.pop(allowed, popped);
     }
     fetched += popped.size();
+  }
+
+  /** Only what every rank computes alike decides whether matches are asked for. */
+  private PrefixMatches gatherMatches() {
+    return router.usesMatches() && popped.size() > 0
+        ? matches.of(popped, config.ranks())
+        : PrefixMatches.NONE;
   }
 
   private void giveBackUnassigned() {
@@ -283,6 +308,13 @@ public final class Admission {
   /** A request that a rank was given. */
   Request assigned(int rank, int index) {
     return popped.get(assignment.get(rank, index));
+  }
+
+  /** What a request that a rank was given adds to the rank's token load. */
+  int assignedLoad(int rank, int index) {
+    int item = assignment.get(rank, index);
+    int cached = routed.requests() == 0 ? 0 : routed.get(item, rank);
+    return (int) config.router().load().tokens(popped.promptTokens(item), cached);
   }
 
   /** Hash of the last decision. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.id.BatchPosition;
 import dev.berth.internal.NativeCore;
 import dev.berth.request.RequestTable;
@@ -103,6 +105,19 @@ public final class Batch {
   public void stop(BatchPosition position) {
     core.stop(slot, check(position.index()));
     engine.stopped(position.index());
+  }
+
+  /**
+   * Says, between Collect and Collected, which token a position made. Without it nothing that the
+   * sequence computes from then on can be found by others, or by itself after a pause.
+   *
+   * @param token 0 or more
+   */
+  public void sampled(BatchPosition position, int token) {
+    if (token < 0) {
+      throw new BerthException(Code.ARGUMENT, "token " + token + ": 0 or more");
+    }
+    core.sampled(slot, check(position.index()), token);
   }
 
   private int check(int position) {

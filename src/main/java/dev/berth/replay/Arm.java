@@ -2,7 +2,7 @@
 package dev.berth.replay;
 
 import dev.berth.engine.EngineConfig;
-import dev.berth.plan.PolicySet;
+import dev.berth.request.WaitingQueue;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -13,8 +13,6 @@ import java.util.Optional;
  * @param name short, unique in the scenario
  * @param title one line for people
  * @param engine what runs
- * @param policies which versioned set of rules
- * @param validatorOverridden whether the run goes on although the start-up validator refuses it
  * @param expect figures that must come out
  * @param mustFail checks that must fail, each with its count; every other must pass
  * @param sameAs an arm that is declared to be the same and must give the same decisions
@@ -23,14 +21,13 @@ public record Arm(
     String name,
     String title,
     EngineConfig engine,
-    PolicySet policies,
-    boolean validatorOverridden,
     List<Expectation> expect,
     Map<Check, Long> mustFail,
     Optional<String> sameAs) {
   public Arm {
     expect = List.copyOf(expect);
     mustFail = Map.copyOf(mustFail);
+    FleetRun.requireRoom(engine, 1);
   }
 
   /** What decides about the arm's effect: two arms that are declared different differ here. */
@@ -52,7 +49,8 @@ public record Arm(
         engine.cap(),
         engine.queue(),
         engine.policies(),
-        engine.capacity());
+        engine.capacity(),
+        engine.router());
   }
 
   /** The effective plan in one line. */
@@ -67,7 +65,13 @@ public record Arm(
             ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
             : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
+        + (engine.router().equals(dev.berth.route.RouterChoice.DEFAULT)
+            ? ""
+            : ", " + engine.router())
+        + (engine.queue().policy() == WaitingQueue.Policy.FCFS
+            ? ""
+            : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
         + ", "
-        + policies.id();
+        + engine.policies().id();
   }
 }

@@ -5,7 +5,6 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.engine.GroupTap;
 import dev.berth.plan.ConfigClass;
-import dev.berth.plan.StartupValidator;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -56,7 +55,10 @@ public final class ScenarioRun {
    * @throws BerthException as {@link #run(Scenario, Progress)}
    */
   public static Result run(Scenario scenario, Progress progress, Function<Arm, GroupTap> taps) {
-    requireDifferentArms(scenario);
+    Scenario.twins(scenario.arms())
+        .ifPresent(twins -> {
+          throw new BerthException(Code.CONFIGURATION, twins.message());
+        });
     Map<String, ArmResult> results = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
       progress.begin(arm.name(), scenario.load().requests());
@@ -88,11 +90,6 @@ public final class ScenarioRun {
   }
 
   private static ArmResult run(Scenario scenario, Arm arm, Progress progress, GroupTap tap) {
-    StartupValidator.Verdict verdict =
-        StartupValidator.check(arm.engine().plan(), arm.engine().pools());
-    if (!arm.validatorOverridden()) {
-      verdict.orThrow();
-    }
     var recorder = new ArmRecorder(arm, scenario.load(), tap);
     RunResult run =
         FleetRun.run(
@@ -102,27 +99,7 @@ public final class ScenarioRun {
             scenario.transferMicros(),
             recorder,
             progress);
-    return ArmResult.of(arm, run, recorder, verdict);
-  }
-
-  /**
-   * A null result must not be vacuous: arms that are declared different must be different when they
-   * run.
-   */
-  private static void requireDifferentArms(Scenario scenario) {
-    Map<Object, String> seen = new LinkedHashMap<>();
-    for (Arm arm : scenario.arms()) {
-      if (arm.sameAs().isPresent()) {
-        continue;
-      }
-      String twin = seen.putIfAbsent(arm.effective(), arm.name());
-      if (twin != null) {
-        throw new BerthException(
-            Code.CONFIGURATION,
-            "arms %s and %s are declared different, but their effective plans are equal: %s"
-                .formatted(twin, arm.name(), arm.describe()));
-      }
-    }
+    return ArmResult.of(arm, run, recorder);
   }
 
   private static void requireClass(

@@ -44,21 +44,7 @@ final class RandomTables {
         table.adapterPages(a, adapterPages[a]);
       }
       for (Naive.Req r : requests) {
-        table.begin(r.row, r.row, r.state, r.prompt, 9);
-        table.context(r.row, r.cursor, r.cached);
-        table.generatedTokens(r.row, r.generated);
-        table.draftTokens(r.row, r.drafts);
-        table.beamWidth(r.row, r.beam);
-        table.adapter(r.row, r.adapter);
-        table.inFlight(r.row, r.inFlight);
-        if (r.awaitsEncoder) {
-          table.awaitEncoder(r.row);
-        }
-        table.encoderTokens(r.row, r.encoderTokens);
-        table.reusableTokens(r.row, r.reusable);
-        table.firstBlock(r.row, r.key);
-        table.crossFirstBlock(r.row, r.crossKey);
-        table.snapshotPoints(r.row, r.snapshots);
+        describe(table, r);
         for (int p = 0; p < list.length; p++) {
           table.demand(r.row, p, r.remaining[p], r.oneStep[p], r.twoStep[p], r.credit[p]);
           table.held(r.row, p, r.held[p], r.held[p].length);
@@ -68,6 +54,85 @@ final class RandomTables {
       }
       return table;
     }
+  }
+
+  /** A random case of the one loop. */
+  record LoopCase(
+      List<NaiveLoop.Cached> requests, int[] adapterPages, boolean cross, LoopRules rules) {
+
+    /** The same in a table. */
+    SchedulingTable table() {
+      Pool self = Pool.self(64, Pool.UNKNOWN);
+      Pool[] pools = cross ? new Pool[] {self, Pool.cross(64, Pool.UNKNOWN)} : new Pool[] {self};
+      SchedulingTable table =
+          new SchedulingTable(
+              TableShape.of(requests.size(), pools).withAdapters(ADAPTERS).withSnapshotPoints(4));
+      for (int a = 0; a < ADAPTERS; a++) {
+        table.adapterPages(a, adapterPages[a]);
+      }
+      for (NaiveLoop.Cached cached : requests) {
+        describe(table, cached.req);
+        if (cached.tokens >= 0) {
+          table.cache(
+              cached.req.row,
+              cached.tokens,
+              cached.resident
+                  ? SchedulingTable.Residency.RESIDENT
+                  : SchedulingTable.Residency.SUSPENDED);
+        }
+        table.prepareTokens(cached.req.row, cached.found);
+        if (cached.multimodal) {
+          table.multimodal(cached.req.row);
+        }
+        table.markDirty(cached.req.row);
+        table.enter(cached.req.row);
+      }
+      return table;
+    }
+  }
+
+  /** For whoever looks into a failure. */
+  static String text(LoopCase c) {
+    StringBuilder text =
+        new StringBuilder(c.rules() + " adapters " + Arrays.toString(c.adapterPages()));
+    for (NaiveLoop.Cached r : c.requests()) {
+      text.append(
+          "\n  row %d %s %d/%d cached %d drafts %d beam %d adapter %d flight %d key %d cache %d %b finds %d"
+              .formatted(
+                  r.req.row,
+                  r.req.state,
+                  r.req.cursor,
+                  r.req.prompt,
+                  r.req.cached,
+                  r.req.drafts,
+                  r.req.beam,
+                  r.req.adapter,
+                  r.req.inFlight,
+                  r.req.key,
+                  r.tokens,
+                  r.resident,
+                  r.found));
+    }
+    return text.toString();
+  }
+
+  /** All that both kinds of tables say of a request. */
+  private static void describe(SchedulingTable table, Naive.Req r) {
+    table.begin(r.row, r.row, r.state, r.prompt, 9);
+    table.context(r.row, r.cursor, r.cached);
+    table.generatedTokens(r.row, r.generated);
+    table.draftTokens(r.row, r.drafts);
+    table.beamWidth(r.row, r.beam);
+    table.adapter(r.row, r.adapter);
+    table.inFlight(r.row, r.inFlight);
+    if (r.awaitsEncoder) {
+      table.awaitEncoder(r.row);
+    }
+    table.encoderTokens(r.row, r.encoderTokens);
+    table.reusableTokens(r.row, r.reusable);
+    table.firstBlock(r.row, r.key);
+    table.crossFirstBlock(r.row, r.crossKey);
+    table.snapshotPoints(r.row, r.snapshots);
   }
 
   private final RandomGenerator random;
@@ -81,14 +146,16 @@ final class RandomTables {
   }
 
   Case next(PolicySet set) {
-    int self = chance(10) ? 0 : 1 + random.nextInt(2);
-    int cross = self > 0 && chance(25) ? 1 : 0;
+    boolean steady = chance(25); // nearly all are generations about which nothing is special
+    int self = steady ? 1 : chance(10) ? 0 : 1 + random.nextInt(2);
+    int cross = !steady && self > 0 && chance(25) ? 1 : 0;
     int pools = self + cross;
     boolean encoders = chance(20);
     int size = 1 + random.nextInt(chance(20) ? 60 : 12);
     List<Naive.Req> requests = new ArrayList<>();
     for (int row = 0; row < size; row++) {
-      requests.add(request(row, pools, encoders && cross > 0));
+      Naive.Req r = request(row, pools, encoders && cross > 0);
+      requests.add(steady && chance(90) ? plain(r) : r);
     }
     long[] free = new long[pools];
     long[] total = new long[pools];
@@ -107,6 +174,49 @@ final class RandomTables {
         adapterPages,
         capacity,
         batch(set, capacity.rangeBegin()));
+  }
+
+  LoopCase nextLoop(PolicySet set) {
+    boolean cross = chance(25);
+    boolean encoders = chance(25);
+    int size = 1 + random.nextInt(chance(20) ? 40 : 12);
+    int tokensPerBlock = 1 + random.nextInt(8);
+    List<NaiveLoop.Cached> requests = new ArrayList<>();
+    int caches = 0;
+    int pages = 0;
+    for (int row = 0; row < size; row++) {
+      NaiveLoop.Cached cached = cached(request(row, 1, encoders));
+      requests.add(cached);
+      if (cached.tokens >= 0) {
+        caches++;
+        pages += (cached.tokens + tokensPerBlock - 1) / tokensPerBlock;
+      }
+    }
+    int begin = encoders ? CapacityRules.ENCODER_INIT : CapacityRules.CONTEXT_INIT;
+    LoopRules rules =
+        new LoopRules(
+            batch(set, begin),
+            chance(30) ? PrefixSharing.OFF : PrefixSharing.ON,
+            LoopRules.Reuse.values()[random.nextInt(3)],
+            chance(60) ? CapacityRules.NO_ADAPTERS : random.nextInt(12),
+            chance(50) ? LoopRules.Recompute.ON : LoopRules.Recompute.OFF,
+            chance(50) ? LoopRules.Tier.BELOW : LoopRules.Tier.NONE,
+            tokensPerBlock,
+            1 + random.nextInt(pages + (chance(50) ? 20 : 2)),
+            1 + random.nextInt(caches + 4));
+    return new LoopCase(requests, random.ints(ADAPTERS, 0, 5).toArray(), cross, rules);
+  }
+
+  private NaiveLoop.Cached cached(Naive.Req r) {
+    NaiveLoop.Cached cached = new NaiveLoop.Cached(r);
+    cached.multimodal = chance(10);
+    cached.found = chance(50) ? 0 : random.nextInt(r.prompt);
+    boolean holds = r.generation() || (r.context() && !r.firstChunk());
+    if (chance(holds ? 90 : 10)) {
+      cached.tokens = r.cursor + r.generated + random.nextInt(4);
+      cached.resident = chance(75);
+    }
+    return cached;
   }
 
   private CapacityRules capacity(PolicySet set, boolean encoders, int size) {
@@ -185,6 +295,24 @@ final class RandomTables {
       r.held[p] =
           holds ? random.ints(random.nextInt(6), 0, PAGE_IDS).distinct().toArray() : new int[0];
     }
+    return r;
+  }
+
+  /** The same request as a generation without adapter, beams, credit or a batch in flight. */
+  private Naive.Req plain(Naive.Req r) {
+    r.state = RequestState.GENERATION;
+    r.cursor = r.prompt;
+    r.cached = 0;
+    r.generated = 1 + random.nextInt(20);
+    r.beam = 1;
+    r.adapter = -1;
+    r.inFlight = 0;
+    r.awaitsEncoder = false;
+    r.encoderTokens = 0;
+    r.reusable = 0;
+    r.oneStep = new int[] {random.nextInt(3)};
+    r.twoStep = new int[] {r.oneStep[0] + random.nextInt(2)};
+    r.credit = new int[] {0};
     return r;
   }
 

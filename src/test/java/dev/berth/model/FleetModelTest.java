@@ -193,7 +193,8 @@ class FleetModelTest {
   void anIdleTestOfOwnRequestsLeavesPeersInACollective(int ranks) {
     Hang found = hang(contexts(ranks, 1, 2).with(IdleView.OWN_LIVE));
     assertThat(found.kind()).isEqualTo(Hang.Kind.STANDS_STILL);
-    assertThat(found.steps().getLast()).contains("idle", "voting");
+    assertThat(found.steps().getLast()).contains("voting");
+    assertThat(found.steps()).anyMatch(step -> step.contains("idle"));
     assertThat(explore(contexts(1, 1, 2).with(IdleView.OWN_LIVE)).hang()).isEmpty();
   }
 

@@ -33,6 +33,14 @@ final class LogFormat {
   /** What follows came while the device was called for the n-th time in this step. */
   static final int CALL = 0x14;
 
+  // ---- outcomes of an offer that was not queued
+  static final int DUPLICATE = 0;
+  static final int EXPIRED = 1;
+
+  /** And the ordinal of the reason. */
+  static final int REFUSED = 2;
+
+  // ---- steps
   static final int STEP = 0x20;
   static final int FAILED = 0x21;
   static final int END = 0x7f;

@@ -124,11 +124,14 @@ final class RecordReader {
     var request = requests.read(flags & RequestCodec.FLAGS, in);
     Outcome outcome = Outcome.QUEUED;
     if (flags > RequestCodec.FLAGS) {
-      int reason = in.index("the outcome of an offer", REASONS.length + 1);
+      int logged = in.index("the outcome of an offer", LogFormat.REFUSED + REASONS.length);
       outcome =
-          reason == 0
-              ? Outcome.DUPLICATE
-              : new Outcome.Refused(REASONS[reason - 1], in.signed(), in.signed());
+          switch (logged) {
+            case LogFormat.DUPLICATE -> Outcome.DUPLICATE;
+            case LogFormat.EXPIRED -> Outcome.EXPIRED;
+            default ->
+                new Outcome.Refused(REASONS[logged - LogFormat.REFUSED], in.signed(), in.signed());
+          };
     }
     return new LogRecord.Offer(request, outcome);
   }

@@ -76,9 +76,10 @@ final class Recorder implements GroupTap {
     requests.write(request, outcome instanceof Outcome.Queued ? 0 : RequestCodec.FLAGS + 1, out);
     switch (outcome) {
       case Outcome.Queued ignored -> {}
-      case Outcome.Duplicate ignored -> out.number(0);
+      case Outcome.Duplicate ignored -> out.number(LogFormat.DUPLICATE);
+      case Outcome.Expired ignored -> out.number(LogFormat.EXPIRED);
       case Outcome.Refused refused -> {
-        out.number(1L + refused.reason().ordinal());
+        out.number((long) LogFormat.REFUSED + refused.reason().ordinal());
         out.signed(refused.required());
         out.signed(refused.available());
       }

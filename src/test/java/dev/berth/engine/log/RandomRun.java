@@ -12,9 +12,13 @@ import dev.berth.id.BatchPosition;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
+import dev.berth.request.RouteKey;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
+import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.test.TestConfig;
 import java.io.ByteArrayOutputStream;
@@ -100,7 +104,7 @@ final class RandomRun implements LockstepGroup.Device {
       test.whatIf(WhatIf.Switch.CHARGE_RETIRING);
     }
     if (oneIn(3)) {
-      test.leases(between(1, 2 * batch));
+      test.leases(between(1, 2 * batch)).whatIf(WhatIf.Switch.VALIDATOR_OVERRIDDEN);
     }
     if (oneIn(3)) {
       test.pages(between(4, 60));
@@ -113,6 +117,10 @@ final class RandomRun implements LockstepGroup.Device {
     }
     if (role == WorkerRole.GENERATION && oneIn(2)) {
       test.gate(new FillGate(oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 12)));
+    }
+    if (oneIn(2)) {
+      WaitingQueue.Policy[] policies = WaitingQueue.Policy.values();
+      test.queue(new QueueRules(policies[random.nextInt(policies.length)], between(0, 20)));
     }
     return test.build();
   }
@@ -137,9 +145,22 @@ final class RandomRun implements LockstepGroup.Device {
             oneIn(4) ? random.nextDouble() : Request.DEFAULT_PRIORITY,
             wish(),
             oneIn(6) ? between(1, 2) : 0,
-            oneIn(3) ? random.nextLong() : id);
+            oneIn(3) ? random.nextLong() : id,
+            oneIn(4) ? terms() : ServiceTerms.NONE,
+            oneIn(4) ? route() : RouteKey.NONE);
     group.offer(request);
     offered.add(id);
+  }
+
+  private ServiceTerms terms() {
+    return new ServiceTerms(
+        random.nextLong(), between(1, 3), oneIn(2) ? between(0, 60) : ServiceTerms.NO_DEADLINE);
+  }
+
+  private RouteKey route() {
+    return RouteKey.conversation("chat " + between(0, 3))
+        .withSubagent(oneIn(3) ? "é" : "")
+        .withPrompt(random.ints(between(0, 70), 0, Integer.MAX_VALUE).toArray());
   }
 
   private SchedulingParams wish() {
