@@ -122,6 +122,13 @@ class EnginePromisesTest {
       assertThat(engine.seatsUsed()).isLessThanOrEqualTo(config.plan().seats().count());
       assertThat(engine.leasesUsed()).isLessThanOrEqualTo(config.plan().spendableLeases());
       assertThat(engine.real()).isLessThanOrEqualTo(config.plan().batchPositions().count());
+      int waiting = 0;
+      for (WaitReason reason : WaitReason.values()) {
+        waiting += reason == WaitReason.NONE ? 0 : engine.deferred(reason);
+      }
+      assertThat(engine.real() + waiting)
+          .as("%s seed %d: who doesn't run has a reason", policy, seed)
+          .isEqualTo(engine.resident());
       int tokens = config.plan().shape().maxNumTokens();
       assertThat(engine.batchTokens()).isLessThanOrEqualTo(tokens == 0 ? 1 << 30 : tokens);
     }
@@ -129,7 +136,7 @@ class EnginePromisesTest {
 
   @ParameterizedTest
   @EnumSource
-  void nothingIsExceededEverybodyEndsAndAllIsAFunctionOfTheLoad(Policy policy) {
+  void nothingIsExceededEverybodyEndsWaitsForAReasonAndTheSameLoadGivesTheSame(Policy policy) {
     System.out.println("EnginePromisesTest: -Dberth.seed=" + SEED);
     int pageWaits = 0;
     for (int i = 0; i < RUNS; i++) {
