@@ -51,8 +51,7 @@ class EngineRouterTest {
 
   private static void offer(LockstepGroup group, long firstId, String... conversations) {
     for (int i = 0; i < conversations.length; i++) {
-      group.offer(
-          Request.of(firstId + i, 8, 4).withRoute(RouteKey.conversation(conversations[i])));
+      group.offer(Request.of(firstId + i, 8, 4).withRoute(RouteKey.conversation(conversations[i])));
     }
   }
 
