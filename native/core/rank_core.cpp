@@ -511,8 +511,11 @@ void RankCore::set_demand(int32_t index) {
 }
 
 // Others may have stored or evicted what it would find.
-void RankCore::look(int32_t index) {
+int32_t RankCore::look(int32_t index) {
   if (caches_) set_demand(index);
+  const bool receives = rows_[index].state == BERTH_STATE_GENERATION_INIT;
+  const bool counts = receives && config_.policy_set == BERTH_SET_TRTLLM;
+  return counts && resident_ >= config_.max_resident ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
 }
 
 // Without a promise: what its next step takes.

@@ -59,6 +59,7 @@ class HostBackend : public Backend {
   void do_copy(const PageCopy &copy) noexcept;
   void do_gather(const Gather &gather) noexcept;
   void do_views(const Gather &gather) noexcept;
+  void do_buffers(const Gather &gather) noexcept;
   void do_tokens(const Gather &gather) noexcept;
 
   struct Memory {

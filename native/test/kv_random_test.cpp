@@ -19,6 +19,7 @@ void histories(int32_t shape) {
   int64_t refusals = 0;
   int64_t wide = 0;
   int64_t snapshots = 0;
+  int64_t shares = 0;
   int64_t drops = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
     if (number("BERTH_VERBOSE", 0) != 0)
@@ -30,11 +31,13 @@ void histories(int32_t shape) {
     refusals += world.refusals;
     wide += world.wide;
     snapshots += world.snapshots;
+    shares += world.shares;
     drops += world.drops;
   }
   CHECK(hits > 0 && refusals > 0);
   CHECK((wide > 0) == (shape != 0 && shape != 5));
   CHECK((snapshots > 0) == (shape == 5));
+  CHECK((shares > 0) == (shape == 3 || shape == 4));
   CHECK((drops > 0) == (shape > 2));
 }
 

@@ -532,11 +532,6 @@ public final class RankEngine implements AutoCloseable {
     return core.doneId(index);
   }
 
-  /** The row that it had. */
-  public int endedRow(int index) {
-    return core.doneRow(index);
-  }
-
   /** The caller's number of one of them. */
   public long endedTag(int index) {
     return core.doneTag(index);

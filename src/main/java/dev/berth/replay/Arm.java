@@ -2,6 +2,7 @@
 package dev.berth.replay;
 
 import dev.berth.engine.EngineConfig;
+import dev.berth.request.WaitingQueue;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -67,6 +68,9 @@ public record Arm(
         + (engine.router().equals(dev.berth.route.RouterChoice.DEFAULT)
             ? ""
             : ", " + engine.router())
+        + (engine.queue().policy() == WaitingQueue.Policy.FCFS
+            ? ""
+            : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
         + ", "
         + engine.policies().id();
   }
