@@ -129,11 +129,19 @@ class CapacityPass {
     if (cross_reuse_ && cross_keys_ && side.cross_first_block) t_.cross_keys.insert(side.cross_first_block);
   }
   // D2, D3: berth-1 waits only for those that do run: in flight, or taken in this pass.
-  bool seeds(const berth_row &row) const {
+  bool seeds(int32_t index, const berth_row &row) const {
+    // A key stays until its block can be found, which with overlap is after the context has become a generation.
+    if (gate_) return row.in_flight > 0 && t_.side[index].first_block != 0;
     if (!is_context(row.state) || is_first_chunk(row)) return false;
     if (own_) return row.in_flight > 0;
     // With both stages in one call, who waits for its encoder was dropped before (spec 02 section 2).
     return rules_.stages == BERTH_STAGE_CAPACITY || !awaits_encoder(row);
+  }
+  void seed() {
+    for (int32_t k = 0; k < plan_.active; ++k) {
+      const int32_t index = t_.active[k];
+      if (t_.sound(index) && seeds(index, t_.rows[index])) register_keys(index);
+    }
   }
   void begin_delays(bool cross_keys) {
     cross_keys_ = cross_keys;
@@ -361,7 +369,7 @@ Status CapacityPass::to_completion(bool static_batch) {
       running[runs_++] = index;
       continue;
     }
-    if (delays && seeds(row)) register_keys(index);
+    if (delays && !gate_ && seeds(index, row)) register_keys(index);
     if (row.state != BERTH_STATE_GENERATION_INIT && !inside) {
       claim_retiree(row);
       if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8: what is on the way will want its pages
@@ -382,6 +390,7 @@ Status CapacityPass::to_completion(bool static_batch) {
     }
   }
 
+  if (delays && gate_ && receivings + other > 0) seed();
   take_running(running, delays);
   if (static_batch && (own_ ? admitted_ : fitting_) > 0) {  // D8
     for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
@@ -551,10 +560,7 @@ Status CapacityPass::max_utilization() {
     if (may_delay_ && is_first_chunk(row)) {
       if (!seeded) {
         seeded = true;
-        for (int32_t k = 0; k < plan_.active; ++k) {
-          if (!t_.sound(t_.active[k])) continue;
-          if (seeds(t_.rows[t_.active[k]])) register_keys(t_.active[k]);
-        }
+        seed();
       }
       if (delayed(index, row)) {
         t_.wait(row, BERTH_WAIT_PREFIX);

@@ -784,7 +784,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   }
   if (caches_) {
     pages_.computed(entry.row, entry.position + (entry.kind == BERTH_ENTRY_CONTEXT ? entry.tokens : 1));
-    if (config_.prefix_sharing && is_context(row.state)) {
+    if (table_.side[entry.row].first_block != 0) {
       table_.side[entry.row].first_block = pages_.next_key(entry.row, row.prompt_tokens);
     }
   }

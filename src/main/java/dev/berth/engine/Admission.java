@@ -114,9 +114,7 @@ public final class Admission {
         (long) board.stride() * Long.BYTES,
         RankState.WORDS,
         config.ranks());
-    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01
-    // §3.6).
-    idle = loads.live() == 0 && queue.isEmpty();
+    idle = FleetRules.idle(loads.live(), queue.size());
     popped.clear();
     decisionHash = 0;
     askGate(board);
@@ -145,7 +143,7 @@ public final class Admission {
     }
     noneEmpty = true;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
-      noneEmpty &= board.word(r, Payload.BATCH) != 0;
+      noneEmpty &= FleetRules.votesToQueue(board.word(r, Payload.BATCH));
       requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
     }
     voted = board.sequence(); // last: a vote that failed is none
@@ -185,21 +183,14 @@ public final class Admission {
       resident += board.word(firstFrame + rank, Payload.FILL_RESIDENT);
       progress |= board.word(firstFrame + rank, Payload.FILL_PROGRESS) != 0;
     }
-    gateOpen =
-        switch (config.gate().kind()) {
-          case NONE -> true;
-          case COUNT -> resident >= config.gate().target();
-          case STATE -> fetched >= config.gate().target() && allOk;
-        };
+    gateOpen = config.gate().opens(fetched, allOk, resident);
     held = !gateOpen;
   }
 
   private void pop() {
-    budget = fleetCapacity - loads.routable();
+    budget = FleetRules.budget(fleetCapacity, loads.routable());
     if (held) {
-      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to
-      // fetch.
-      rampCap = rampCap == 0 ? config.ranks() : Math.min(2 * rampCap, fleetCapacity);
+      rampCap = FleetRules.ramp(rampCap, config.ranks(), fleetCapacity);
       budget = Math.min(budget, rampCap);
     } else {
       rampCap = 0;

@@ -165,9 +165,10 @@ public final class RankEngine implements AutoCloseable {
     gatherFrame[at + RankState.RETIRING_REQUESTS] = core.retiring();
     gatherFrame[at + RankState.STATISTICS + 1] = -1; // no statistics
     int init = count(RequestState.GENERATION_INIT);
-    int unsettled =
-        init + count(RequestState.GENERATION_TRANSFER) + count(RequestState.TRANSFER_ERROR);
-    gatherFrame[at + Payload.FILL_OK] = unsettled == 0 ? 1 : 0;
+    boolean settled =
+        FillGate.settled(
+            init, count(RequestState.GENERATION_TRANSFER), count(RequestState.TRANSFER_ERROR));
+    gatherFrame[at + Payload.FILL_OK] = settled ? 1 : 0;
     gatherFrame[at + Payload.FILL_PROGRESS] = arrivals;
     gatherFrame[at + Payload.FILL_RESIDENT] =
         (long) count(RequestState.GENERATION_TRANSFER_COMPLETE) + count(RequestState.GENERATION);
@@ -309,7 +310,7 @@ public final class RankEngine implements AutoCloseable {
   private Effect settle() {
     core.settle();
     sequence++;
-    if (admission.held() && !admission.progress() && admission.admitted() == 0) {
+    if (FleetRules.pauses(admission.held(), admission.progress(), admission.admitted())) {
       phase = Phase.IDLE;
       return Effect.PAUSE;
     }

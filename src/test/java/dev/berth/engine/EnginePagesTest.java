@@ -31,6 +31,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -119,11 +120,10 @@ class EnginePagesTest {
     assertThat(engine.seatsUsed() + engine.leasesUsed() + engine.pagesUsed()).isZero();
     engine
         .kv()
-        .ifPresent(
-            kv -> {
-              assertThat(kv.usage().open()).isZero();
-              assertThat(kv.usage().pages(KvLevel.DEVICE, 0).held()).isZero();
-            });
+        .ifPresent(kv -> {
+          assertThat(kv.usage().open()).isZero();
+          assertThat(kv.usage().pages(KvLevel.DEVICE, 0).held()).isZero();
+        });
   }
 
   // ------------------------------------------------------------------------------ giving way
@@ -171,8 +171,10 @@ class EnginePagesTest {
       group.offer(request(1, 12, prompt(50, 8)));
       var device = new Sampler();
       assertThat(toTheEnd(group, device)).containsExactly(0L, 1L);
-      List<Integer> begins = device.contexts.get(1L);
-      assertThat(begins).as("once at the start, then behind what was left of it").hasSizeGreaterThan(1);
+      List<Integer> begins = Objects.requireNonNull(device.contexts.get(1L));
+      assertThat(begins)
+          .as("once at the start, then behind what was left of it")
+          .hasSizeGreaterThan(1);
       assertThat(begins.getFirst()).isZero();
       assertThat(begins.getLast()).isGreaterThanOrEqualTo(TOKENS_PER_BLOCK);
       nothingIsHeld(group.engine(0));
@@ -215,8 +217,7 @@ class EnginePagesTest {
   void aContextWaitsForTheBlockThatAnotherOneIsComputing() {
     var config = config(2, pages(40), CapacityRule.GUARANTEED_NO_EVICT, Trait.OVERLAP);
     for (var sharing : KvSetup.Sharing.values()) {
-      try (var group =
-          new LockstepGroup(config.withKv(pages(40).withSharing(sharing)))) {
+      try (var group = new LockstepGroup(config.withKv(pages(40).withSharing(sharing)))) {
         var device = new Sampler();
         group.offer(request(0, 3, prompt(0, 12)));
         group.offer(request(1, 3, prompt(0, 12)));
@@ -257,8 +258,8 @@ class EnginePagesTest {
         var device = new Sampler();
         group.offer(request(0, 9, prompt(0, 4)));
         toTheEnd(group, reports ? device : LockstepGroup.NO_DEVICE);
-        int[] said = IntStream.concat(Arrays.stream(prompt(0, 4)), IntStream.range(1001, 1010))
-            .toArray();
+        int[] said =
+            IntStream.concat(Arrays.stream(prompt(0, 4)), IntStream.range(1001, 1010)).toArray();
         KvView kv = group.engine(0).kv().orElseThrow();
         assertThat(kv.probe(dev.berth.kv.KvScope.NONE, said)).containsExactly(reports ? 12 : 4);
       }
@@ -380,7 +381,8 @@ class EnginePagesTest {
     var shape = WorkerShape.builder(2).tokensPerBlock(8).build();
     SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
     EngineConfig base = EngineConfig.of(plan, WorkerRole.AGGREGATED);
-    KvSetup.Paged kv = KvSetup.paged(LAYOUT, KvSizes.device(0)).withIndex(-1, Partial.OFF).withEvents(3);
+    KvSetup.Paged kv =
+        KvSetup.paged(LAYOUT, KvSizes.device(0)).withIndex(-1, Partial.OFF).withEvents(3);
     assertThatThrownBy(() -> base.withKv(kv))
         .isInstanceOfSatisfying(
             BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.CONFIGURATION))

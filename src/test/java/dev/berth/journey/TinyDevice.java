@@ -38,7 +38,10 @@ final class TinyDevice implements LockstepGroup.Device {
       KvView cache = engine.kv().orElseThrow();
       pages = new PagedDevice(cache);
       long blocks = (long) positions * cache.config().maxBlocks();
-      tables = cache.newTables(new KvTables.Shape(positions, positions * longest, blocks));
+      tables =
+          cache.newTables(
+              new KvTables.Shape(
+                  positions, positions * longest, blocks, cache.layout().buffers().size()));
       form = PagedDevice.Form.values()[engine.rank() % PagedDevice.Form.values().length];
     }
   }
@@ -104,9 +107,7 @@ final class TinyDevice implements LockstepGroup.Device {
     int query = 0;
     for (int i = 0; i < batch.size(); i++) {
       handed.add(
-          batch.kind(i) == Batch.Kind.DUMMY
-              ? NOTHING
-              : forward(engine, batch, i, query, tokens));
+          batch.kind(i) == Batch.Kind.DUMMY ? NOTHING : forward(engine, batch, i, query, tokens));
       pads += batch.kind(i) == Batch.Kind.DUMMY ? 1 : 0;
       query += batch.tokens(i);
     }

@@ -5,7 +5,6 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
-import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.PlanOutcome;
 import dev.berth.plan.Reason;
@@ -175,7 +174,8 @@ final class ConfigText {
       if (components[i].getType() == SeatPlan.class) {
         values[i] = plan;
       } else if (before instanceof Record nested) {
-        values[i] = read(name, variant(components[i], name, nested, text, unread), text, unread, plan);
+        values[i] =
+            read(name, variant(components[i], name, nested, text, unread), text, unread, plan);
       } else {
         String value = text.get(name);
         unread.remove(name);
@@ -203,7 +203,8 @@ final class ConfigText {
         .map(Map.Entry::getValue)
         .findFirst()
         .orElseThrow(() ->
-            new IllegalArgumentException("%s is of the kind '%s': there is none".formatted(name, kind)));
+            new IllegalArgumentException(
+                "%s is of the kind '%s': there is none".formatted(name, kind)));
   }
 
   /** What isn't there is written by leaving it out. */

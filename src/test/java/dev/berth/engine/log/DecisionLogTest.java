@@ -611,7 +611,8 @@ class DecisionLogTest {
     assertThat(
             Arrays.stream(Request.class.getRecordComponents())
                 .map(RecordComponent::getName)
-                .filter(name -> !name.equals("prompt"))) // read by paged caches, which aren't logged
+                .filter(
+                    name -> !name.equals("prompt"))) // read by paged caches, which aren't logged
         .as("RequestCodec writes these")
         .containsExactly(
             "id",
