@@ -11,6 +11,12 @@ import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.Relax;
+import dev.berth.request.Request;
+import dev.berth.request.SchedulingParams;
+import dev.berth.request.WaitReason;
+import dev.berth.route.RankCap;
+import dev.berth.test.TestConfig;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -75,5 +81,29 @@ class EnginePoliciesTest {
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageContaining("MAX_REQUESTS")
         .hasMessageContaining("transfer");
+  }
+
+  /** Two places: the third and the fourth aren't looked at, though the second has no tokens. */
+  @Test
+  void maxRequestsLooksAtAsManyAsABatchHasPlaces() {
+    EngineConfig config =
+        TestConfig.overlap(2, 2)
+            .cap(RankCap.OFF)
+            .maxNumTokens(10)
+            .build()
+            .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS);
+    try (var group = new LockstepGroup(config)) {
+      for (int id = 1; id <= 4; id++) {
+        group.offer(
+            Request.of(id, id <= 2 ? 8 : 1, 3)
+                .withScheduling(SchedulingParams.target(0, Relax.RELAXED)));
+      }
+      group.step(LockstepGroup.NO_DEVICE);
+      RankEngine engine = group.engine(0);
+      assertThat(engine.resident()).isEqualTo(4);
+      assertThat(engine.real()).isEqualTo(1);
+      assertThat(engine.deferred(WaitReason.TOKENS)).isEqualTo(1);
+      assertThat(engine.deferred(WaitReason.BATCH)).isEqualTo(2);
+    }
   }
 }
