@@ -106,4 +106,30 @@ class EnginePoliciesTest {
       assertThat(engine.deferred(WaitReason.BATCH)).isEqualTo(2);
     }
   }
+
+  /** Its 13 tokens wouldn't fit a batch again: it keeps its pages, and the one before it waits. */
+  @Test
+  void inTheOneLoopWhoCouldntComeBackDoesntGiveWay() {
+    EngineConfig config =
+        TestConfig.oneGroup(4)
+            .maxNumTokens(10)
+            .tokensPerBlock(1)
+            .pages(17)
+            .build()
+            .withScheduler(SchedulerKind.ONE_LOOP);
+    try (var group = new LockstepGroup(config)) {
+      group.offer(Request.of(1, 2, 6));
+      group.offer(Request.of(2, 4, 9));
+      RankEngine engine = group.engine(0);
+      int first = 0;
+      int second = 0;
+      while (group.step(LockstepGroup.NO_DEVICE)) {
+        first = Math.max(first, engine.table().pauses(0));
+        second = Math.max(second, engine.table().pauses(1));
+        engine.checkPages();
+      }
+      assertThat(first).isPositive();
+      assertThat(second).isZero();
+    }
+  }
 }
