@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
+#include <system_error>
 
+#include "abi/kv_handle.hpp"
 #include "berth/berth.h"
 #include "core/kv_cache.hpp"
 #include "device/host.hpp"
@@ -15,19 +19,18 @@ using berth::KvScope;
 using berth::Status;
 using berth::device::HostBackend;
 
-static_assert(sizeof(berth_kv_buffer) == 40 && sizeof(berth_kv_op) == 88 && sizeof(berth_kv_event) == 80);
-static_assert(sizeof(berth_kv_event_ring) == 64 && sizeof(berth_kv_pages) == 40);
+static_assert(sizeof(berth_kv_buffer) == 40 && sizeof(berth_kv_op) == 96 && sizeof(berth_kv_event) == 80);
+static_assert(sizeof(berth_kv_event_ring) == 64 && sizeof(berth_kv_pages) == 48);
 static_assert(berth::device::kLevels == BERTH_KV_LEVELS && berth::PrefixTree::kLevels == BERTH_KV_LEVELS);
+static_assert(static_cast<int32_t>(Status::kPending) == BERTH_E_PENDING &&
+              static_cast<int32_t>(Status::kMissing) == BERTH_E_MISSING &&
+              static_cast<int32_t>(Status::kIo) == BERTH_E_IO);
 static_assert(KvScope::kLora * BERTH_KV_LORA == BERTH_KV_LORA && KvScope::kSalt * BERTH_KV_LORA == BERTH_KV_SALT);
 static_assert(static_cast<int32_t>(HostBackend::Mode::kSynchronous) == BERTH_KV_SYNCHRONOUS &&
               static_cast<int32_t>(HostBackend::Mode::kEmulation) == BERTH_KV_EMULATION);
 static_assert(static_cast<int32_t>(KvHash::kV1BlockKey) == BERTH_KV_V1_BLOCK_KEY &&
               static_cast<int32_t>(KvHash::kV2Sha256) == BERTH_KV_V2_SHA256 &&
               static_cast<int32_t>(KvHash::kV2Sha256_64) == BERTH_KV_V2_SHA256_64);
-
-struct berth_kv {
-  KvCache cache;
-};
 
 namespace {
 
@@ -77,6 +80,36 @@ int32_t plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block
   return BERTH_OK;
 }
 
+int32_t refuse(berth_kv_disk &disk, int32_t cause, int32_t error) noexcept {
+  disk.cause = cause;
+  disk.error = error;
+  char text[sizeof disk.text];
+  std::snprintf(disk.text, sizeof disk.text, "%s", strerror_r(error, text, sizeof text));
+  return BERTH_E_IO;
+}
+
+// The disk level's file, or why there can't be one.
+int32_t open_disk(berth_kv_disk &disk, const KvLayout &layout, std::span<const int64_t> slots, HostBackend::Disk &out) {
+  const char *name = reinterpret_cast<const char *>(static_cast<uintptr_t>(disk.directory_address));
+  if (disk.threads < 1 || disk.threads > 64 || disk.depth < 2 || disk.depth > 65536 || name == nullptr ||
+      disk.directory_bytes < 1 || disk.directory_bytes > 4095 ||
+      std::memchr(name, 0, static_cast<size_t>(disk.directory_bytes)) != nullptr) {
+    return BERTH_E_ARGUMENT;
+  }
+  const std::string directory(name, static_cast<size_t>(disk.directory_bytes));
+  disk.error = disk.cause = 0;
+  disk.bytes = HostBackend::disk_bytes(layout, slots);
+  if (disk.bytes < 0) return refuse(disk, BERTH_KV_DISK_SPACE, EFBIG);
+  if (disk.bytes == 0) return BERTH_OK;
+  int32_t error;
+  bool space;
+  out.file = berth::device::temporary_file(directory.c_str(), disk.bytes, &error, &space);
+  if (!out.file) return refuse(disk, space ? BERTH_KV_DISK_SPACE : BERTH_KV_DISK_DIRECTORY, error);
+  out.threads = disk.threads;
+  out.depth = disk.depth;
+  return BERTH_OK;
+}
+
 }  // namespace
 
 extern "C" {
@@ -109,9 +142,24 @@ int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *bu
         !KvCache::valid(*config, layout, slots)) {
       return BERTH_E_ARGUMENT;
     }
-    auto backend =
-        std::make_unique<HostBackend>(HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
-                                                          HostBackend::Mode{config->mode}, config->memory == 1, slots});
+    auto *record = reinterpret_cast<berth_kv_disk *>(static_cast<uintptr_t>(config->disk_address));
+    if (record != nullptr && (!valid_array(record, 1) || record->struct_size != sizeof(berth_kv_disk))) {
+      return BERTH_E_ARGUMENT;
+    }
+    HostBackend::Disk disk;
+    if (config->memory == 1 && HostBackend::disk_bytes(layout, slots) != 0) {
+      if (record == nullptr) return BERTH_E_ARGUMENT;
+      if (const int32_t status = open_disk(*record, layout, slots, disk); status != BERTH_OK) return status;
+    }
+    std::unique_ptr<HostBackend> backend;
+    try {
+      backend = std::make_unique<HostBackend>(
+          HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
+                              HostBackend::Mode{config->mode}, config->memory == 1, slots},
+          std::move(disk));
+    } catch (const std::system_error &e) {
+      return record == nullptr ? BERTH_E_MEMORY : refuse(*record, BERTH_KV_DISK_THREADS, e.code().value());
+    }
     *out = new berth_kv{KvCache(*config, layout, slots, std::move(backend))};
     return BERTH_OK;
   } catch (const std::bad_alloc &) {
@@ -181,6 +229,12 @@ int32_t berth_kv_clock(berth_kv_t kv, int64_t now) {
 int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done) {
   if (kv == nullptr || n < 0 || done == nullptr) return BERTH_E_ARGUMENT;
   *done = kv->cache.backend().run(n);
+  return BERTH_OK;
+}
+
+int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled) {
+  if (kv == nullptr || at_least < 0 || at_most < at_least || settled == nullptr) return BERTH_E_ARGUMENT;
+  *settled = kv->cache.poll(at_least, at_most);
   return BERTH_OK;
 }
 

@@ -12,11 +12,13 @@ int64_t number(const char *name, int64_t fallback) {
 }
 
 // BERTH_SEED=n replays history n alone, BERTH_HISTORIES and BERTH_STEPS set the amount.
-void histories(int32_t shape) {
+void histories(int32_t shape, bool disk = false, bool faulty = false) {
   const int64_t only = number("BERTH_SEED", -1);
   const int64_t n = number("BERTH_HISTORIES", 60);
   int64_t hits = 0;
   int64_t refusals = 0;
+  int64_t waits = 0;
+  int64_t losses = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
     if (number("BERTH_VERBOSE", 0) != 0)
       std::fprintf(stderr, "shape %d seed %lld\n", shape, static_cast<long long>(seed));
@@ -25,18 +27,27 @@ void histories(int32_t shape) {
     world.run(static_cast<int32_t>(number("BERTH_STEPS", 600)));
     hits += world.hits;
     refusals += world.refusals;
+    waits += world.waits;
+    losses += world.losses;
   }
-  CHECK(hits > 0 && refusals > 0);
+  if (number("BERTH_VERBOSE", 0) != 0) {
+    std::fprintf(stderr, "hits %lld refusals %lld waits %lld losses %lld\n", static_cast<long long>(hits),
+                 static_cast<long long>(refusals), static_cast<long long>(waits), static_cast<long long>(losses));
+  }
+  CHECK(hits > 0 && refusals > 0 && (waits > 0) == disk && (losses > 0) == faulty);
 }
 
 }  // namespace
 
 TEST(plainLruIsThatOfTheModel) { histories(0); }
 TEST(partsOfBlocksPrioritiesAndTenants) { histories(1); }
-TEST(threeLevels) { histories(2); }
+TEST(threeLevels) { histories(2, true); }
 TEST(aWindowBesideFullAttention) { histories(3); }
 TEST(aWindowAndFullAttentionInOnePool) { histories(4); }
-TEST(windowsAndAState) { histories(5); }
+TEST(aDiskThatFails) { histories(5, true, true); }
+TEST(aWindowOnThreeLevels) { histories(6, true, true); }
+TEST(windowsAndAStateOnThreeLevels) { histories(7, true, true); }
+TEST(windowsAndAState) { histories(8); }
 
 TEST(anyBytesAreAHistory) {
   std::mt19937_64 random(11);

@@ -10,7 +10,9 @@ import dev.berth.internal.NativeKv;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
+import java.util.Optional;
 
 /**
  * The KV memory of one rank: open a sequence with its prompt and get what is cached already, grow,
@@ -48,9 +50,24 @@ public final class KvCache implements AutoCloseable {
    * A cache.
    *
    * @throws BerthException ARGUMENT for a number outside its range or a group with more slots than
-   *     {@link KvLayout#maxSlots}; MEMORY, UNAVAILABLE
+   *     {@link KvLayout#maxSlots}; CONFIGURATION for pages on the disk level, which need a {@link
+   *     KvDisk} if they have memory; MEMORY, UNAVAILABLE
    */
   public static KvCache create(KvLayout layout, KvConfig config, KvSizes sizes) {
+    return create(layout, config, sizes, Optional.empty());
+  }
+
+  /**
+   * A cache with a disk level.
+   *
+   * @throws BerthException as above; CONFIGURATION if the disk level can't be made, with the reason
+   */
+  public static KvCache create(KvLayout layout, KvConfig config, KvSizes sizes, KvDisk disk) {
+    return create(layout, config, sizes, Optional.of(disk));
+  }
+
+  private static KvCache create(
+      KvLayout layout, KvConfig config, KvSizes sizes, Optional<KvDisk> disk) {
     for (long[] level : sizes.pages()) {
       if (sizes.pages().length != NativeKv.LEVELS || level.length != layout.groups()) {
         throw new BerthException(
@@ -59,7 +76,17 @@ public final class KvCache implements AutoCloseable {
                 .formatted(sizes, NativeKv.LEVELS, layout.groups()));
       }
     }
-    NativeKv kv = NativeKv.create(config.raw(layout.tokensPerBlock()), layout.raw(), sizes.flat());
+    long onDisk = Arrays.stream(sizes.pages()[KvLevel.DISK.ordinal()]).sum();
+    if (disk.isEmpty() && config.memory() != KvConfig.Memory.NONE && onDisk > 0) {
+      throw new BerthException(
+          Code.CONFIGURATION, onDisk + " pages on the disk level: a directory for them is needed");
+    }
+    NativeKv kv =
+        NativeKv.create(
+            config.raw(layout.tokensPerBlock()),
+            layout.raw(),
+            sizes.flat(),
+            disk.map(d -> new NativeKv.Disk(d.directory().toString(), d.threads(), d.depth())));
     return new KvCache(kv, layout, config);
   }
 
@@ -213,6 +240,16 @@ public final class KvCache implements AutoCloseable {
     return outcome("resume into row " + row);
   }
 
+  /** Brings a suspended sequence's pages up, ahead of its resume: Done, or Pending. */
+  public KvOutcome prefetch(long sequence, KvLevel level) {
+    one.clear();
+    one.prefetch(sequence, level);
+    KvOutcome outcome = outcome("prefetch to level " + level);
+    return outcome instanceof KvOutcome.Done && one.ticket(0) != 0
+        ? new KvOutcome.Pending(one.ticket(0))
+        : outcome;
+  }
+
   /** Takes a sequence's row away. */
   public void suspend(long sequence) {
     one.clear();
@@ -267,6 +304,12 @@ public final class KvCache implements AutoCloseable {
     if (status == KvStatus.OK) {
       return new KvOutcome.Done(one.handle(0), one.matched(0), one.partial(0));
     }
+    if (status == KvStatus.PENDING) {
+      return new KvOutcome.Pending(one.ticket(0));
+    }
+    if (status == KvStatus.MISSING) {
+      return new KvOutcome.Missing(one.matched(0));
+    }
     if (status != KvStatus.EXHAUSTED) {
       throw misuse(status, what);
     }
@@ -288,6 +331,80 @@ public final class KvCache implements AutoCloseable {
           default -> Code.ARGUMENT;
         };
     return new BerthException(code, what + ": " + status);
+  }
+
+  // ------------------------------------------------------------------------------ the disk level
+
+  /** How many transfers {@link #poll()} would settle now. No native call; from any thread. */
+  public long settleable() {
+    try {
+      return kv.settleable();
+    } catch (IllegalStateException e) {
+      throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
+    }
+  }
+
+  /**
+   * Settles what has finished: only now are pages where they were to go, or lost. Never waits.
+   *
+   * @return transfers settled; a run that is to go the same way again asks for as many with {@link
+   *     #settle}
+   */
+  public int poll() {
+    return kv.poll(0, Integer.MAX_VALUE);
+  }
+
+  /** Waits for so many transfers, or as many as are under way, and settles these and no more. */
+  public int settle(int transfers) {
+    if (transfers < 0) {
+      throw new BerthException(Code.ARGUMENT, transfers + " transfers");
+    }
+    return kv.poll(transfers, transfers);
+  }
+
+  /**
+   * How a ticket stands. No native call; from any thread.
+   *
+   * @throws BerthException NOT_FOUND for a number that was never a ticket, STALE for one that was
+   *     done more than 1024 tickets ago, CLOSED
+   */
+  public KvTicket ticket(long ticket) {
+    try {
+      if (ticket < 1 || ticket > kv.ticketsIssued()) {
+        throw new BerthException(Code.NOT_FOUND, "ticket " + ticket);
+      }
+      if (ticket > kv.ticketsDone()) {
+        return new KvTicket.UnderWay();
+      }
+      long[] record = kv.ticket(ticket);
+      if (record[0] != ticket || ticket + kv.ticketsRemembered() <= kv.ticketsDone()) {
+        throw new BerthException(Code.STALE, "ticket " + ticket + " was done long ago");
+      }
+      return record[2] == 0
+          ? new KvTicket.Done((int) record[1])
+          : new KvTicket.Failed((int) record[1], (int) record[2], (int) record[3]);
+    } catch (IllegalStateException e) {
+      throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
+    }
+  }
+
+  /**
+   * Waits until a ticket is done, settling what comes before it.
+   *
+   * @throws BerthException as {@link #ticket}; STATE if nothing makes it so: in emulation {@link
+   *     #run} does, and where its pages wait for an epoch {@link #epochs}
+   */
+  public KvTicket await(long ticket) {
+    while (true) {
+      KvTicket now = ticket(ticket);
+      if (!(now instanceof KvTicket.UnderWay)) {
+        return now;
+      }
+      if (kv.poll(1, 1) == 0) {
+        throw new BerthException(
+            Code.STATE, "ticket " + ticket + " waits for the stream or for an epoch");
+      }
+    }
   }
 
   // ------------------------------------------------------------------------------ time and policy
@@ -336,7 +453,7 @@ public final class KvCache implements AutoCloseable {
     return kv.blocks(sequence, lifeCycle, beam);
   }
 
-  /** The bytes of a slot; empty if the cache has no memory. */
+  /** The bytes of a slot; empty if the cache has no memory, and for those in a file. */
   public MemorySegment page(KvLevel level, int pool, int slot) {
     return kv.page(level.ordinal(), pool, slot);
   }
@@ -385,7 +502,11 @@ public final class KvCache implements AutoCloseable {
     return config;
   }
 
-  /** Frees it, at once or when the call that is inside leaves. Idempotent, from any thread. */
+  /**
+   * Frees it, at once or when the call that is inside leaves. Idempotent, from any thread.
+   * Transfers that are being carried out end first (as many as there are threads), those that wait
+   * never begin; the file is gone.
+   */
   @Override
   public void close() {
     kv.close();

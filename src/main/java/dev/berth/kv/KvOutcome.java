@@ -18,6 +18,15 @@ public sealed interface KvOutcome {
   /** More of that group's pages are in use than a resume may find. */
   record Pressure(int group) implements KvOutcome {}
 
+  /** Pages come from the disk level: again, when that ticket is done. */
+  record Pending(long ticket) implements KvOutcome {}
+
+  /**
+   * Pages were lost on their way: the sequence has so many tokens left, the rest is computed again.
+   * It is suspended, and the next resume goes on from there.
+   */
+  record Missing(int tokens) implements KvOutcome {}
+
   /** As many sequences or pins as the cache was made for. */
   record Full() implements KvOutcome {}
 }
