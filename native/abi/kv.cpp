@@ -142,6 +142,13 @@ int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *bu
         !KvCache::valid(*config, layout, slots)) {
       return BERTH_E_ARGUMENT;
     }
+    const auto *most = reinterpret_cast<const int64_t *>(static_cast<uintptr_t>(config->most_address));
+    const std::span<const int64_t> room(most == nullptr ? pages : most, slots.size());
+    if (!valid_array(room.data(), 1) || !KvCache::valid(*config, layout, room)) return BERTH_E_ARGUMENT;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const bool disk_level = i >= slots.size() / BERTH_KV_LEVELS * BERTH_KV_DISK;
+      if (room[i] < slots[i] || (disk_level && room[i] != slots[i])) return BERTH_E_ARGUMENT;
+    }
     auto *record = reinterpret_cast<berth_kv_disk *>(static_cast<uintptr_t>(config->disk_address));
     if (record != nullptr && (!valid_array(record, 1) || record->struct_size != sizeof(berth_kv_disk))) {
       return BERTH_E_ARGUMENT;
@@ -153,14 +160,14 @@ int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *bu
     }
     std::unique_ptr<HostBackend> backend;
     try {
-      backend = std::make_unique<HostBackend>(
-          HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
-                              HostBackend::Mode{config->mode}, config->memory == 1, slots},
-          std::move(disk));
+      backend =
+          std::make_unique<HostBackend>(HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
+                                                            HostBackend::Mode{config->mode}, config->memory == 1, room},
+                                        std::move(disk));
     } catch (const std::system_error &e) {
       return record == nullptr ? BERTH_E_MEMORY : refuse(*record, BERTH_KV_DISK_THREADS, e.code().value());
     }
-    *out = new berth_kv{KvCache(*config, layout, slots, std::move(backend))};
+    *out = new berth_kv{KvCache(*config, layout, slots, std::move(backend), room)};
     return BERTH_OK;
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;
@@ -236,6 +243,19 @@ int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t 
   if (kv == nullptr || at_least < 0 || at_most < at_least || settled == nullptr) return BERTH_E_ARGUMENT;
   *settled = kv->cache.poll(at_least, at_most);
   return BERTH_OK;
+}
+
+int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit) {
+  if (kv == nullptr || pages_n < 1 || !valid_array(pages, pages_n) || pool == nullptr || deficit == nullptr) {
+    return BERTH_E_ARGUMENT;
+  }
+  *pool = -1;
+  *deficit = 0;
+  try {
+    return code(kv->cache.adjust({pages, static_cast<size_t>(pages_n)}, *pool, *deficit));
+  } catch (const std::bad_alloc &) {
+    return BERTH_E_MEMORY;
+  }
 }
 
 int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks) {

@@ -45,8 +45,10 @@ bool KvCache::valid(const berth_kv_config &c, const KvLayout &layout, std::span<
 }
 
 KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages,
-                 std::unique_ptr<device::Backend> backend)
+                 std::unique_ptr<device::Backend> backend, std::span<const int64_t> most)
     : config_(config), layout_(layout), backend_(std::move(backend)), ring_(nullptr, std::free) {
+  if (most.empty()) most = pages;
+  most_.assign(most.begin(), most.end());
   for (const int64_t n : pages) slots_.emplace_back(static_cast<int32_t>(n));
   held_.resize(at(layout_.groups()));
   cached_.resize(pages.size());
@@ -88,9 +90,9 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
   depth_ = tree_ ? backend_->transfers() : 0;
   if (depth_ != 0) {
     // Each page on its way up has a slot there, and half of those under way may be on their way down.
-    int64_t most = depth_;
-    for (size_t i = 0; i < at(kDisk * layout_.groups()); ++i) most += pages[i];
-    const size_t n = at(std::min<int64_t>(most, 1 << 30));
+    int64_t flights = depth_;
+    for (size_t i = 0; i < at(kDisk * layout_.groups()); ++i) flights += most[i];
+    const size_t n = at(std::min<int64_t>(flights, 1 << 30));
     flights_ = ZeroedArray<Flight>(n);
     free_flights_ = PageSlots(static_cast<int32_t>(n));
     flight_of_ = ZeroedArray<int32_t>(at(config.index_blocks) * lists);

@@ -28,9 +28,10 @@ class KvCache {
 
   // Everything that the config must keep, besides the layout. pages[levels][groups].
   static bool valid(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages) noexcept;
-  // valid() must hold. Throws std::bad_alloc.
+  // valid() must hold, of most too: what adjust() may give, which the backend has room for; empty: pages. Throws
+  // std::bad_alloc.
   KvCache(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages,
-          std::unique_ptr<device::Backend> backend);
+          std::unique_ptr<device::Backend> backend, std::span<const int64_t> most = {});
 
   Status apply(berth_kv_op &op) noexcept;
   Status grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept;
@@ -43,6 +44,9 @@ class KvCache {
   Status prepare(berth_kv_batch &batch) noexcept;
   // Settles finished transfers of the disk level, from at_least (waiting for them) to at_most; how many.
   int32_t poll(int32_t at_least, int32_t at_most) noexcept;
+  // Other numbers of pages, while nobody is active. kExhausted: pool (level * groups + group) lacks so many pages for
+  // what can't be evicted; nothing changed. Throws std::bad_alloc.
+  Status adjust(std::span<const int64_t> pages, int32_t &pool, int64_t &deficit);
   Status epoch(uint64_t launch, uint64_t complete) noexcept;
   Status clock(int64_t now) noexcept;
   Status quota(int32_t tenant, int64_t blocks) noexcept;
@@ -214,6 +218,8 @@ class KvCache {
   void move_up(int32_t block, int32_t l, int32_t level) noexcept;
   void leave(int32_t block, int32_t l, uint64_t epoch) noexcept;
   Status bring_up(Sequence &s, int32_t level, const Needs &extra, berth_kv_op &op) noexcept;
+  template <class Visit>
+  void each_page(int32_t level, int32_t group, Visit visit) noexcept;
   Status prefetch(Sequence &s, berth_kv_op &op) noexcept;
   Status missing(Sequence &s, berth_kv_op &op) noexcept;
 
@@ -292,6 +298,7 @@ class KvCache {
   KvLayout layout_;
   std::unique_ptr<device::Backend> backend_;
   std::vector<PageSlots> slots_;     // [levels][groups]
+  std::vector<int64_t> most_;        // [levels][groups]
   std::array<int32_t, 16> fulls_{};  // full-attention life cycles of a group
   int32_t full_count_ = 0;
   int32_t state_count_ = 0;

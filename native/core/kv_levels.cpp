@@ -194,6 +194,90 @@ void KvCache::leave(int32_t block, int32_t l, uint64_t epoch) noexcept {
   slots_[pool].put(slot_of(page), epoch);
 }
 
+// ------------------------------------------------------------------------------ how much there is
+
+// Every page of a group on a level, of the index and of sequences.
+template <class Visit>
+void KvCache::each_page(int32_t level, int32_t group, Visit visit) noexcept {
+  for (int32_t l = 0; l < life_cycles(); ++l) {
+    if (group_of(l) != group) continue;
+    for (int32_t block = 0; tree_ && block < config_.index_blocks; ++block) {
+      if (uids_[at(block)] != 0 && loc(block, l) != kNone && level_of(loc(block, l)) == level) visit(loc(block, l));
+    }
+    for (int32_t i = 0; level == 0 && i < issued_sequences_; ++i) {
+      Sequence &s = sequences_[at(i)];
+      if (s.generation % 2 == 0) continue;
+      if (life(l).state()) {
+        if (int32_t &state = states(s)[state_of_[at(l)]]; state != kNone) visit(state);
+        continue;
+      }
+      for (int32_t j = 0; j < s.beams; ++j) {
+        for (int32_t b = j == 0 ? s.in_index : 0; b < s.blocks; ++b) {
+          if (pages(s, j, l)[b] != kNone) visit(pages(s, j, l)[b]);
+        }
+      }
+    }
+  }
+}
+
+Status KvCache::adjust(std::span<const int64_t> pages, int32_t &pool, int64_t &deficit) {
+  const int32_t groups = layout_.groups();
+  if (pages.size() != slots_.size()) return Status::kArgument;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const bool disk = i >= at(kDisk * groups);
+    if (pages[i] < (i < at(groups) ? 1 : 0) || pages[i] > most_[i] || (disk && pages[i] != slots_[i].capacity())) {
+      return Status::kArgument;
+    }
+  }
+  // Pages move: nobody may be using or filling them.
+  bool moving = false;
+  for (size_t i = 0; i < at(kDisk * groups); ++i) moving = moving || moving_[i] != 0;
+  if (active_ != 0 || moving || launch_ > complete_ || backend_->submitted() != backend_->completed()) {
+    return Status::kState;
+  }
+  std::vector<PageSlots> fresh;
+  std::vector<std::vector<uint8_t>> taken;
+  for (size_t i = 0; i < at(kDisk * groups); ++i) {
+    const int32_t level = static_cast<int32_t>(i) / groups;
+    const int64_t used = slots_[i].capacity() - slots_[i].free();
+    const int64_t missing = used - evictable(level, static_cast<int32_t>(i) % groups) - pages[i];
+    if (missing > 0) {
+      pool = static_cast<int32_t>(i);
+      deficit = missing;
+      return Status::kExhausted;
+    }
+    fresh.emplace_back(static_cast<int32_t>(pages[i]));
+    taken.emplace_back(at(pages[i]));
+  }
+  for (int32_t level = 0; level < kDisk; ++level) {
+    for (int32_t g = 0; g < groups; ++g) {
+      const size_t i = at(level * groups + g);
+      while (slots_[i].capacity() - slots_[i].free() > pages[i]) evict(level, g);
+    }
+  }
+  for (int32_t level = 0; level < kDisk; ++level) {
+    for (int32_t g = 0; g < groups; ++g) {
+      const size_t i = at(level * groups + g);
+      if (pages[i] == slots_[i].capacity()) continue;
+      each_page(level, g, [&](int32_t page) {
+        if (slot_of(page) < pages[i]) taken[i][at(slot_of(page))] = 1;
+      });
+      int32_t next = 0;
+      each_page(level, g, [&](int32_t &page) {
+        if (slot_of(page) < pages[i]) return;
+        while (taken[i][at(next)] != 0) ++next;
+        taken[i][at(next)] = 1;
+        backend_->copy({g, level, slot_of(page), level, next});
+        page = level << kLevelShift | next;
+      });
+      fresh[i].begin(taken[i], complete_);
+      slots_[i] = std::move(fresh[i]);
+      backend_->resize(level, g, pages[i]);
+    }
+  }
+  return Status::kOk;
+}
+
 // ------------------------------------------------------------------------------ up
 
 // What a suspended sequence has in the index comes up to a level, where needs says what else is taken there. kOk: it is

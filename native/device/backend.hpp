@@ -63,6 +63,11 @@ class Backend {
   virtual std::byte *pool(int32_t level, int32_t pool) noexcept = 0;  // null: no memory there
   virtual const int32_t *table(int32_t life_cycle) const noexcept = 0;
 
+  // Of the pool group's memory on a level so many slots are used from now on; it was made for the most.
+  virtual void resize(int32_t level, int32_t group, int64_t slots) noexcept {
+    static_cast<void>(level), static_cast<void>(group), static_cast<void>(slots);
+  }
+
   // ---- The disk level, if it is more than counted. Nobody waits for its transfers: they are numbered 1, 2, 3 ... as
   // they are started, in the order of the stream, and the owner of the pages asks which have finished.
 

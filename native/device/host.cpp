@@ -2,6 +2,7 @@
 #include "device/host.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -131,6 +132,19 @@ std::byte *HostBackend::pool(int32_t level, int32_t pool) noexcept {
 
 const int32_t *HostBackend::table(int32_t life_cycle) const noexcept {
   return tables_[static_cast<size_t>(life_cycle)].data();
+}
+
+// What is behind them goes back to the system, but not under steps that may still read it.
+void HostBackend::resize(int32_t level, int32_t group, int64_t slots) noexcept {
+  if (mode_ == Mode::kEmulation) return;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (size_t p = 0; p < layout_.pools().size(); ++p) {
+    const KvLayout::Pool &pool = layout_.pools()[p];
+    const Memory &memory = pools_[static_cast<size_t>(level) * layout_.pools().size() + p];
+    if (pool.group != group || memory.base == nullptr) continue;
+    const size_t used = (static_cast<size_t>(slots * pool.slot_bytes) + page - 1) / page * page;
+    if (used < memory.size) madvise(memory.base + used, memory.size - used, MADV_DONTNEED);
+  }
 }
 
 // Where there is no memory for a snapshot, what is under way happens first and then this: the stream's order stands.

@@ -49,6 +49,7 @@ class HostBackend : public Backend, private IoPool::Worker {
   int32_t run(int32_t n) noexcept override;
   std::byte *pool(int32_t level, int32_t pool) noexcept override;
   const int32_t *table(int32_t life_cycle) const noexcept override;
+  void resize(int32_t level, int32_t group, int64_t slots) noexcept override;
   int32_t transfers() const noexcept override { return io_ ? io_->depth() : 0; }
   void start(const PageCopy &copy, uint64_t after) noexcept override;
   const uint64_t *finished() const noexcept override { return io_ ? io_->finished() : nullptr; }

@@ -120,7 +120,8 @@ inline const char *temporary_directory() {
 // A cache whose disk fails.
 inline berth_kv_t faulty_kv(const berth_kv_config &c, const std::vector<berth_kv_buffer> &b,
                             const std::vector<int64_t> &pages, const FaultyFile::Faults &faults, int32_t threads = 2,
-                            int32_t depth = 16) {
+                            int32_t depth = 16, std::vector<int64_t> most = {}) {
+  if (most.empty()) most = pages;
   KvLayout layout;
   int32_t bad;
   REQUIRE(KvLayout::plan(b, c.tokens_per_block, layout, bad) == Status::kOk && KvCache::valid(c, layout, pages));
@@ -130,9 +131,9 @@ inline berth_kv_t faulty_kv(const berth_kv_config &c, const std::vector<berth_kv
   disk.depth = depth;
   auto backend = std::make_unique<device::HostBackend>(
       device::HostBackend::Config{&layout, c.rows, c.max_blocks, c.staging, device::HostBackend::Mode{c.mode},
-                                  c.memory == 1, pages},
+                                  c.memory == 1, most},
       std::move(disk));
-  return new berth_kv{KvCache(c, layout, pages, std::move(backend))};
+  return new berth_kv{KvCache(c, layout, pages, std::move(backend), most)};
 }
 
 // A cache and its mapped memory.
@@ -339,6 +340,7 @@ class KvWorld {
       : shape_(shape),
         c_(choices),
         disk_(kv_disk(temporary_directory(), shape.threads)),
+        most_(most(shape)),
         kv_(shape.config, shape.buffers, make(shape)),
         naive_(shape.config.tokens_per_block),
         total_(shape.pages[0]),
@@ -362,6 +364,7 @@ class KvWorld {
   int64_t partials = 0;
   int64_t waits = 0;   // for the disk
   int64_t losses = 0;  // of pages, told to a sequence
+  int64_t adjusted = 0;
 
  private:
   struct Seq {
@@ -374,9 +377,17 @@ class KvWorld {
     int32_t in_index;  // exact mode: blocks referenced
     bool stuck;        // exact mode: stores no more
   };
+  // Pools may become half as large again, but for the disk level.
+  static std::vector<int64_t> most(const Shape &shape) {
+    std::vector<int64_t> pages = shape.pages;
+    for (size_t i = 0; !shape.exact && i < pages.size() / 3 * 2; ++i) pages[i] += pages[i] / 2;
+    return pages;
+  }
   berth_kv_t make(const Shape &shape) {
-    if (shape.faulty) return faulty_kv(shape.config, shape.buffers, shape.pages, shape.faults, shape.threads);
+    if (shape.faulty)
+      return faulty_kv(shape.config, shape.buffers, shape.pages, shape.faults, shape.threads, 16, most_);
     berth_kv_config config = shape.config;
+    config.most_address = reinterpret_cast<uintptr_t>(most_.data());
     config.disk_address = reinterpret_cast<uintptr_t>(&disk_);
     berth_kv_t kv = nullptr;
     REQUIRE(berth_kv_create(&config, shape.buffers.data(), static_cast<int32_t>(shape.buffers.size()),
@@ -787,6 +798,10 @@ class KvWorld {
       poll(c_.below(6));
       return;
     }
+    if (!shape_.exact && c_.below(50) == 0) {
+      adjust();
+      return;
+    }
     if (shape_.few && c_.below(2) == 0) {
       turn();
       return;
@@ -879,6 +894,43 @@ class KvWorld {
   bool orphans_possible() const { return !shape_.exact; }
   bool disk() const { return kv_.memory.finished_address != 0; }
 
+  // Other numbers of pages, with everybody suspended, as a rule.
+  void adjust() {
+    const bool all = c_.below(8) != 0;
+    for (Seq &s : seqs_) {
+      if (!all) break;
+      REQUIRE(kv_.run(kv_.op(BERTH_KV_SUSPEND, s.handle)) == BERTH_OK);
+      s.row = -1;
+    }
+    settle_stream();
+    bool busy = false;
+    for (const Seq &s : seqs_) busy = busy || s.row >= 0;
+    const std::vector<berth_kv_pages> before = kv_.pages();
+    std::vector<int64_t> pages;
+    const size_t movable = before.size() / 3 * 2;
+    for (size_t i = 0; i < before.size(); ++i) {
+      const int64_t most = most_[i];
+      const int64_t other = std::max<int64_t>(1, most / 4 + c_.below(static_cast<int32_t>(most - most / 4 + 1)));
+      pages.push_back(i < movable && most > 0 ? other : most);
+      busy = busy || (i < movable && before[i].moving != 0);
+    }
+    int32_t pool = 0;
+    int64_t deficit = 0;
+    const int32_t status = berth_kv_adjust(kv_.kv, pages.data(), static_cast<int32_t>(pages.size()), &pool, &deficit);
+    const std::vector<berth_kv_pages> after = kv_.pages();
+    REQUIRE((status == BERTH_E_STATE) == busy);
+    REQUIRE((status == BERTH_E_EXHAUSTED) == (pool >= 0) && (deficit > 0) == (pool >= 0));
+    if (status == BERTH_E_EXHAUSTED) {
+      const berth_kv_pages &p = before[static_cast<size_t>(pool)];
+      REQUIRE(p.total - p.free - p.evictable - pages[static_cast<size_t>(pool)] == deficit);
+    }
+    for (size_t i = 0; i < before.size(); ++i) {
+      REQUIRE(after[i].total == (status == BERTH_OK ? pages[i] : before[i].total));
+      if (status != BERTH_OK) REQUIRE(after[i].free == before[i].free && after[i].cached == before[i].cached);
+    }
+    adjusted += status == BERTH_OK;
+  }
+
   void drain() {
     berth_kv_stats stats;
     for (kv_.pages(&stats); stats.under_way != 0; kv_.pages(&stats)) {
@@ -913,6 +965,7 @@ class KvWorld {
   Shape shape_;
   Choices &c_;
   berth_kv_disk disk_;
+  std::vector<int64_t> most_;
   Kv kv_;
   NaiveIndex naive_;
   Replica replica_;

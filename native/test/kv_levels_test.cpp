@@ -661,6 +661,35 @@ TEST(aDiskLevelThatCannotBeIsRefusedWithTheReason) {
   }
 }
 
+TEST(anAdjustmentIsGivenNumbersThatCanBe) {
+  berth_kv_config config = kv_config();
+  const std::vector<int64_t> pages = {8, 4, 0};
+  std::vector<int64_t> most = {16, 8, 0};
+  config.most_address = reinterpret_cast<uintptr_t>(most.data());
+  berth_kv_t kv = nullptr;
+  REQUIRE(berth_kv_create(&config, kPlain.data(), 1, pages.data(), 3, &kv) == BERTH_OK);
+  int32_t pool;
+  int64_t deficit;
+  CHECK(berth_kv_adjust(nullptr, pages.data(), 3, &pool, &deficit) == BERTH_E_ARGUMENT);
+  CHECK(berth_kv_adjust(kv, nullptr, 3, &pool, &deficit) == BERTH_E_ARGUMENT);
+  CHECK(berth_kv_adjust(kv, pages.data(), 2, &pool, &deficit) == BERTH_E_ARGUMENT);
+  CHECK(berth_kv_adjust(kv, pages.data(), 3, nullptr, &deficit) == BERTH_E_ARGUMENT);
+  CHECK(berth_kv_adjust(kv, pages.data(), 3, &pool, nullptr) == BERTH_E_ARGUMENT);
+  for (const std::vector<int64_t> &wrong : std::vector<std::vector<int64_t>>{
+           {0, 4, 0}, {17, 4, 0}, {8, 9, 0}, {8, -1, 0}, {8, 4, 1}, {INT64_MIN, 4, 0}, {8, INT64_MAX, 0}}) {
+    CHECK(berth_kv_adjust(kv, wrong.data(), 3, &pool, &deficit) == BERTH_E_ARGUMENT);
+  }
+  CHECK(berth_kv_adjust(kv, most.data(), 3, &pool, &deficit) == BERTH_OK && pool == -1 && deficit == 0);
+  CHECK(berth_kv_epoch(kv, 2, 1) == BERTH_OK);
+  CHECK(berth_kv_adjust(kv, pages.data(), 3, &pool, &deficit) == BERTH_E_STATE);
+  CHECK(berth_kv_destroy(kv) == BERTH_OK);
+  for (const std::vector<int64_t> &wrong : std::vector<std::vector<int64_t>>{{7, 8, 0}, {16, 3, 0}, {16, 8, 1}}) {
+    most = wrong;
+    kv = nullptr;
+    CHECK(berth_kv_create(&config, kPlain.data(), 1, pages.data(), 3, &kv) == BERTH_E_ARGUMENT && kv == nullptr);
+  }
+}
+
 TEST(aPollIsGivenARange) {
   Tiers t;
   int32_t n;

@@ -19,6 +19,7 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
   int64_t refusals = 0;
   int64_t waits = 0;
   int64_t losses = 0;
+  int64_t adjusted = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
     if (number("BERTH_VERBOSE", 0) != 0)
       std::fprintf(stderr, "shape %d seed %lld\n", shape, static_cast<long long>(seed));
@@ -29,12 +30,14 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
     refusals += world.refusals;
     waits += world.waits;
     losses += world.losses;
+    adjusted += world.adjusted;
   }
   if (number("BERTH_VERBOSE", 0) != 0) {
     std::fprintf(stderr, "hits %lld refusals %lld waits %lld losses %lld\n", static_cast<long long>(hits),
                  static_cast<long long>(refusals), static_cast<long long>(waits), static_cast<long long>(losses));
   }
   CHECK(hits > 0 && refusals > 0 && (waits > 0) == disk && (losses > 0) == faulty);
+  CHECK((adjusted > 0) == (shape != 0));
 }
 
 }  // namespace

@@ -730,6 +730,7 @@ typedef struct berth_kv_config {
   int32_t token_arena;          /* tokens that a batch of operations may name, 1 .. 2^28 */
   uint64_t hash_key[2];         /* of the index's hashes; results don't depend on it */
   uint64_t disk_address;        /* berth_kv_disk; 0: none. Needed for pages on the disk level that have memory */
+  uint64_t most_address;        /* int64_t[BERTH_KV_LEVELS][groups]: pages that berth_kv_adjust may give; 0: as created */
 } berth_kv_config;
 
 typedef struct berth_kv_stats {
@@ -940,6 +941,13 @@ BERTH_API int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done);
  * transfers have finished depends on time, what they change only on how many are settled: *settled.
  */
 BERTH_API int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled);
+/*
+ * Other numbers of pages: pages[BERTH_KV_LEVELS][groups], at most those of most_address, on the disk level as they are.
+ * What doesn't fit is evicted, what lies behind moves forward. BERTH_E_STATE: a sequence is active, pages are on their way
+ * up, or something launched hasn't completed; BERTH_E_EXHAUSTED: pool level * groups + group is *deficit pages too small
+ * for what can't be evicted. Nothing changed then.
+ */
+BERTH_API int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit);
 /* Blocks that a tenant keeps undisturbed; 0: no quota. */
 BERTH_API int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks);
 /* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device. BERTH_E_CAPACITY. */

@@ -3754,6 +3754,70 @@ public class BerthNative extends BerthSymbols {
         }
     }
 
+    private static class berth_kv_adjust {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_adjust");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_adjust$descriptor() {
+        return berth_kv_adjust.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MethodHandle berth_kv_adjust$handle() {
+        return berth_kv_adjust.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MemorySegment berth_kv_adjust$address() {
+        return berth_kv_adjust.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static int berth_kv_adjust(MemorySegment kv, MemorySegment pages, int pages_n, MemorySegment pool, MemorySegment deficit) {
+        var mh$ = berth_kv_adjust.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_adjust", kv, pages, pages_n, pool, deficit);
+            }
+            return (int)mh$.invokeExact(kv, pages, pages_n, pool, deficit);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
     private static class berth_kv_quota {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
             BerthNative.C_INT,

@@ -37,6 +37,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t token_arena;
  *     uint64_t hash_key[2];
  *     uint64_t disk_address;
+ *     uint64_t most_address;
  * }
  * }
  */
@@ -68,7 +69,8 @@ public class berth_kv_config {
         BerthNative.C_INT.withName("bad_value"),
         BerthNative.C_INT.withName("token_arena"),
         MemoryLayout.sequenceLayout(2, BerthNative.C_LONG).withName("hash_key"),
-        BerthNative.C_LONG.withName("disk_address")
+        BerthNative.C_LONG.withName("disk_address"),
+        BerthNative.C_LONG.withName("most_address")
     ).withName("berth_kv_config");
 
     /**
@@ -1077,6 +1079,50 @@ public class berth_kv_config {
      */
     public static void disk_address(MemorySegment struct, long fieldValue) {
         struct.set(disk_address$LAYOUT, disk_address$OFFSET, fieldValue);
+    }
+
+    private static final OfLong most_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("most_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static final OfLong most_address$layout() {
+        return most_address$LAYOUT;
+    }
+
+    private static final long most_address$OFFSET = $LAYOUT.byteOffset(groupElement("most_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static final long most_address$offset() {
+        return most_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static long most_address(MemorySegment struct) {
+        return struct.get(most_address$LAYOUT, most_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static void most_address(MemorySegment struct, long fieldValue) {
+        struct.set(most_address$LAYOUT, most_address$OFFSET, fieldValue);
     }
 
     /**

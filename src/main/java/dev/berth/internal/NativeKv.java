@@ -276,10 +276,12 @@ public final class NativeKv implements AutoCloseable {
    * Creates a cache.
    *
    * @param pages {@code [LEVELS][groups]}, level after level
+   * @param most what {@link #adjust} may give, in the same order
    * @param place of the disk level
    * @throws BerthException ARGUMENT, MEMORY, UNAVAILABLE; CONFIGURATION if the disk level can't be
    */
-  public static NativeKv create(Config c, Buffer[] buffers, long[] pages, Optional<Disk> place) {
+  public static NativeKv create(
+      Config c, Buffer[] buffers, long[] pages, long[] most, Optional<Disk> place) {
     NativeLibrary.load();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment disk = berth_kv_disk.allocate(arena);
@@ -318,6 +320,7 @@ public final class NativeKv implements AutoCloseable {
       berth_kv_config.token_arena(config, c.tokenArena);
       berth_kv_config.hash_key(config, 0, c.hashKey0);
       berth_kv_config.hash_key(config, 1, c.hashKey1);
+      berth_kv_config.most_address(config, arena.allocateFrom(JAVA_LONG, most).address());
       berth_kv_config.disk_address(config, place.isPresent() ? disk.address() : 0);
       MemorySegment out = arena.allocate(ADDRESS);
       int status =
@@ -539,6 +542,30 @@ public final class NativeKv implements AutoCloseable {
       MemorySegment done = arena.allocate(JAVA_INT);
       Status.check(BerthNative.berth_kv_run(address, n, done), "run a KV cache's stream");
       return done.get(JAVA_INT, 0);
+    } finally {
+      leave();
+    }
+  }
+
+  /**
+   * {@code berth_kv_adjust}: nothing if it was done; else the pool that is too small, level *
+   * groups + group, and by how many pages.
+   *
+   * @throws BerthException ARGUMENT, STATE, MEMORY
+   */
+  public Optional<long[]> adjust(long[] pages) {
+    enter();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment pool = arena.allocate(JAVA_INT);
+      MemorySegment deficit = arena.allocate(JAVA_LONG);
+      int status =
+          BerthNative.berth_kv_adjust(
+              address, arena.allocateFrom(JAVA_LONG, pages), pages.length, pool, deficit);
+      if (status == BerthNative.BERTH_E_EXHAUSTED()) {
+        return Optional.of(new long[] {pool.get(JAVA_INT, 0), deficit.get(JAVA_LONG, 0)});
+      }
+      Status.check(status, "adjust the pages of a KV cache");
+      return Optional.empty();
     } finally {
       leave();
     }

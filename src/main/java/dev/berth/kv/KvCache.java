@@ -68,14 +68,8 @@ public final class KvCache implements AutoCloseable {
 
   private static KvCache create(
       KvLayout layout, KvConfig config, KvSizes sizes, Optional<KvDisk> disk) {
-    for (long[] level : sizes.pages()) {
-      if (sizes.pages().length != NativeKv.LEVELS || level.length != layout.groups()) {
-        throw new BerthException(
-            Code.ARGUMENT,
-            "pages %s: %d levels of %d groups are needed"
-                .formatted(sizes, NativeKv.LEVELS, layout.groups()));
-      }
-    }
+    shape(layout, sizes.pages());
+    shape(layout, sizes.most());
     long onDisk = Arrays.stream(sizes.pages()[KvLevel.DISK.ordinal()]).sum();
     if (disk.isEmpty() && config.memory() != KvConfig.Memory.NONE && onDisk > 0) {
       throw new BerthException(
@@ -86,8 +80,22 @@ public final class KvCache implements AutoCloseable {
             config.raw(layout.tokensPerBlock()),
             layout.raw(),
             sizes.flat(),
+            sizes.flatMost(),
             disk.map(d -> new NativeKv.Disk(d.directory().toString(), d.threads(), d.depth())));
     return new KvCache(kv, layout, config);
+  }
+
+  private static void shape(KvLayout layout, long[][] pages) {
+    boolean fits = pages.length == NativeKv.LEVELS;
+    for (long[] level : pages) {
+      fits = fits && level.length == layout.groups();
+    }
+    if (!fits) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "pages %s: %d levels of %d groups are needed"
+              .formatted(Arrays.deepToString(pages), NativeKv.LEVELS, layout.groups()));
+    }
   }
 
   /** An empty batch of operations. */
@@ -425,6 +433,28 @@ public final class KvCache implements AutoCloseable {
   /** Blocks that a tenant keeps undisturbed while others have more than theirs; 0: no quota. */
   public void quota(int tenant, long blocks) {
     kv.quota(tenant, blocks);
+  }
+
+  /**
+   * Other numbers of pages, while every sequence is suspended: what doesn't fit is evicted, what
+   * lies behind moves forward, memory behind goes back to the system. {@link KvBalance} says which
+   * numbers are worth it.
+   *
+   * @param pages no more than the {@link KvSizes#most} that the cache was made with; on the disk
+   *     level as they are
+   * @return Done, or PoolShort: nothing changed
+   * @throws BerthException ARGUMENT for other numbers; STATE while a sequence is active, pages are
+   *     on their way up, or something launched hasn't completed
+   */
+  public KvOutcome adjust(KvSizes pages) {
+    shape(layout, pages.pages());
+    Optional<long[]> missing = kv.adjust(pages.flat());
+    if (missing.isEmpty()) {
+      return new KvOutcome.Done(0, 0, 0);
+    }
+    int pool = (int) missing.get()[0];
+    return new KvOutcome.PoolShort(
+        KvLevel.values()[pool / layout.groups()], pool % layout.groups(), missing.get()[1]);
   }
 
   /** In emulation: lets up to n steps of the stream happen; how many did. */

@@ -15,6 +15,9 @@ public sealed interface KvOutcome {
   /** Too few pages: so many are missing in that group. */
   record PagesShort(int group, int pages) implements KvOutcome {}
 
+  /** An adjusted pool would be so many pages too small for what can't be evicted. */
+  record PoolShort(KvLevel level, int group, long pages) implements KvOutcome {}
+
   /** More of that group's pages are in use than a resume may find. */
   record Pressure(int group) implements KvOutcome {}
 
