@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What .ci/run and .ci/full share: stages with their seconds, and the stages that both have.
+# What the scripts here share: stages with their seconds, and the stages that .ci/run and .ci/full both have.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root" || exit 1
@@ -11,36 +11,121 @@ set -euo pipefail
 
 stage_names=()
 stage_seconds=()
+logs="$root/build/ci/$(basename "$0")" # one log a stage; read again for the counts and for what each issue's suites cost
+quiet=0                                # 1: nothing but the logs, and the tail of the one that fails
+rm -rf "$logs"
+mkdir -p "$logs"
 
-# stage NAME COMMAND...: runs it, keeps its seconds, ends the run if it fails.
+log_of() { printf '%s/%02d.log' "$logs" "$1"; }
+
+# stage NAME COMMAND...: runs it, keeps its seconds and its log, ends the run if it fails.
 stage() {
-  local name="$1" start=$SECONDS rc=0
+  local name="$1" start=$SECONDS rc=0 log
   shift
-  printf '\n==== %s\n' "$name"
+  log="$(log_of "${#stage_names[@]}")"
+  printf '==== %s\n' "$name"
   # A subshell of its own, not part of a condition: so that set -e holds inside.
   set +e
-  (
-    set -e
-    "$@"
-  )
-  rc=$?
+  if [ "$quiet" = 1 ]; then
+    (
+      set -e
+      "$@"
+    ) > "$log" 2>&1
+    rc=$?
+  else
+    (
+      set -e
+      "$@"
+    ) 2>&1 | tee "$log"
+    rc=${PIPESTATUS[0]}
+  fi
   set -e
   stage_names+=("$name")
   stage_seconds+=("$((SECONDS - start))")
   if [ "$rc" != 0 ]; then
+    [ "$quiet" = 0 ] || tail -n 80 "$log"
     summary
-    printf 'FAILED: %s (exit %d)\n' "$name" "$rc"
+    printf 'FAILED: %s (exit %d), %s\n' "$name" "$rc" "$log"
     exit 1
   fi
+}
+
+# What a log says of its counts, in a line.
+counts_of() {
+  sed -nE \
+    -e 's/^\[[A-Z]+\] (Tests run: [0-9]+, Failures: [0-9]+, Errors: [0-9]+, Skipped: [0-9]+)$/\1/p' \
+    -e 's/^[0-9]+% (tests passed, [0-9]+ tests failed out of [0-9]+)$/\1/p' \
+    -e 's/^([0-9]+ passed, [0-9]+ failed)$/\1/p' \
+    -e 's/^([0-9]+ (mutants killed|runs, [0-9]+ requests|executed units).*)$/\1/p' \
+    -e 's/^(summary: .*)$/\1/p' "$1" | paste -s -d '|' | sed 's/|/; /g'
 }
 
 summary() {
   local i
   printf '\n==== seconds\n'
   for i in "${!stage_names[@]}"; do
-    printf '%6d  %s\n' "${stage_seconds[i]}" "${stage_names[i]}"
+    printf '%6d  %-36s %s\n' "${stage_seconds[i]}" "${stage_names[i]}" "$(counts_of "$(log_of "$i")")"
   done
   printf '%6d  total\n' "$SECONDS"
+}
+
+# ---- What each issue adds --------------------------------------------------------------------------------------------
+
+# The issue that brought a suite: a test class, a test of ctest or a stage.
+issue_of() {
+  case "$1" in
+    dev.berth.kv.Slot* | dev.berth.kv.Seat* | dev.berth.kv.Lease*) echo A ;;
+    dev.berth.capacity.* | schedule_test | oneloop_test) echo B ;;
+    dev.berth.kv.* | kv_*) echo C ;;
+    dev.berth.transfer.* | dev.berth.disagg.* | dev.berth.simulate.* | dev.berth.log.* | dev.berth.vector.*) echo D ;;
+    dev.berth.device.* | dev.berth.cuda.* | cuda_* | device_*) echo E ;;
+    dev.berth.mpi.* | dev.berth.ucx.* | dev.berth.worker.* | mpi_* | ucx_*) echo F ;;
+    dev.berth.report.* | dev.berth.metrics.* | dev.berth.serve.*) echo G ;;
+    *) echo A ;;
+  esac
+}
+
+budget_of() {
+  case "$1" in
+    A) echo 180 ;;
+    B) echo 60 ;;
+    C) echo 150 ;;
+    D) echo 150 ;;
+    E) echo 60 ;;
+    F) echo 180 ;;
+    G) echo 120 ;;
+  esac
+}
+
+# Lines "SECONDS NAME" of every suite that the logs name: test classes, and native tests each time they ran.
+suites() {
+  sed -nE \
+    -e 's/^\[[A-Z]+\] .*Tests run:.*Time elapsed: ([0-9.]+) s.* -- in ([A-Za-z0-9_.$]+).*$/\1 \2/p' \
+    -e 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([A-Za-z0-9_]+) \.+ .* ([0-9.]+) sec$/\2 \1/p' "$logs"/*.log
+}
+
+# budgets [ISSUE STAGE]...: seconds of each issue's suites and of the stages given, against what it may add. What isn't
+# a suite (building, formatting, starting Maven) belongs to no issue.
+budgets() {
+  local issue seconds name i over="" spent
+  {
+    suites | while read -r seconds name; do echo "$(issue_of "$name") $seconds"; done
+    while [ $# != 0 ]; do
+      for i in "${!stage_names[@]}"; do [ "${stage_names[i]}" != "$2" ] || echo "$1 ${stage_seconds[i]}"; done
+      shift 2
+    done
+  } > "$logs/suites"
+  printf '\n==== seconds of the suites that each issue brought, and what it may add\n'
+  for issue in A B C D E F G; do
+    spent="$(awk -v issue="$issue" '$1 == issue { s += $2 } END { printf "%.0f", s }' "$logs/suites")"
+    printf '%6d  %s  of %d\n' "$spent" "$issue" "$(budget_of "$issue")"
+    [ "$spent" -le "$(budget_of "$issue")" ] || over="$over $issue"
+  done
+  printf '%6d  the rest: building, formatting, starting\n' "$(awk -v all="$SECONDS" '{ all -= $2 } END { printf "%.0f", all }' "$logs/suites")"
+  [ -z "$over" ] || {
+    echo "FAILED: the suites of these issues take longer than they may:$over"
+    return 1
+  }
 }
 
 # ---- Stages ----------------------------------------------------------------------------------------------------------
@@ -53,6 +138,9 @@ install_tools() {
     command -v "$tool" > /dev/null || missing="$missing $tool"
   done
   command -v nm > /dev/null || missing="$missing binutils"
+  command -v clang++-14 > /dev/null || missing="$missing clang-14"
+  compgen -G '/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' > /dev/null ||
+    missing="$missing libclang-rt-14-dev"
   if [ -n "$missing" ]; then
     apt-get update -q
     # shellcheck disable=SC2086
@@ -63,6 +151,12 @@ install_tools() {
 # Maven on the JDK 25 that the launcher found. The flag silences Maven's own libraries.
 maven_on_25() {
   JAVA_HOME="$jdk" MAVEN_OPTS="--sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED" mvn -B -ntp "$@"
+}
+
+# The class path of tests, as Maven knows it; further arguments go to Maven.
+test_classpath() {
+  maven_on_25 -q exec:exec -Dexec.executable=echo -Dexec.args=%classpath -Dexec.classpathScope=test "$@" |
+    sed -n 's|^[^/]*\(/.*/target/classes:.*\)$|\1|p' # Maven colours what it prints even in batch mode
 }
 
 # ctest on a build folder, made from a preset of cmake/presets.json.
@@ -86,6 +180,27 @@ sanitizers() {
 
 threads() {
   TSAN_OPTIONS=halt_on_error=1 native_preset tsan
+}
+
+# Every fuzz target for so many seconds, all at a time, with ASan and UBSan, from the seeds in native/fuzz/seeds. What one
+# finds is left in build/fuzz/found/<target>: to be kept in native/fuzz/found/<target>, which ctest replays.
+fuzz() {
+  local seconds="$1" target name running="" failed=0
+  (cd native && cmake --preset fuzz --log-level=WARNING)
+  cmake --build build/fuzz --target fuzzers
+  for target in build/fuzz/fuzz/*_fuzz; do
+    name="$(basename "$target")"
+    mkdir -p "build/fuzz/corpus/$name" "build/fuzz/found/$name" "native/fuzz/seeds/$name"
+    "$target" -max_total_time="$seconds" -max_len=2048 -len_control=10 -timeout=60 -verbosity=0 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/found/$name/" "build/fuzz/corpus/$name" "native/fuzz/seeds/$name" \
+      > "build/fuzz/$name.log" 2>&1 &
+    running="$running $!:$name"
+  done
+  for target in $running; do
+    wait "${target%%:*}" || { failed=1; tail -n 40 "build/fuzz/${target#*:}.log"; }
+    echo "summary: ${target#*:} $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/${target#*:}.log") inputs"
+  done
+  return "$failed"
 }
 
 # A build with nothing changed runs no native compile step.

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <new>
 
+#include "abi/kv.hpp"
 #include "berth/berth.h"
 #include "core/rank_core.hpp"
 
+using berth::KvLayout;
+using berth::RankCore;
+
+static_assert(sizeof(berth_admit) == 64);
 static_assert(sizeof(berth_row) == 64 && sizeof(berth_cold_row) == 64);
 static_assert(static_cast<int32_t>(berth::Status::kOk) == BERTH_OK &&
               static_cast<int32_t>(berth::Status::kArgument) == BERTH_E_ARGUMENT &&
@@ -17,20 +22,48 @@ static_assert(static_cast<int32_t>(berth::Status::kOk) == BERTH_OK &&
               static_cast<int32_t>(berth::Status::kSkipped) == BERTH_E_SKIPPED);
 
 struct berth_core {
-  explicit berth_core(const berth_core_config &config) : rank(config) {}
-  berth::RankCore rank;
+  berth_core(const berth_core_config &config, const berth_kv_config &kv_config, const KvLayout &layout,
+             std::span<const int64_t> pages)
+      : kv{berth::KvCache(kv_config, layout, pages, berth::backend_for(kv_config, layout, pages))},
+        rank(config, kv.cache) {}
+  berth_kv kv;
+  RankCore rank;
 };
 
 extern "C" {
 
-int32_t berth_core_create(const berth_core_config *config, berth_core_t *out) {
-  if (!config || !out || !berth::RankCore::valid(*config)) return BERTH_E_ARGUMENT;
+int32_t berth_core_create(const berth_core_config *config, const berth_kv_config *kv, const berth_kv_buffer *buffers,
+                          int32_t n, const int64_t *pages, int32_t pages_n, berth_core_t *out) {
+  if (!config || !out || !RankCore::valid(*config)) return BERTH_E_ARGUMENT;
   try {
-    *out = new berth_core(*config);
+    if (!kv) {
+      if (buffers || n != 0 || pages || pages_n != 0) return BERTH_E_ARGUMENT;
+      const RankCore::Counted counted = RankCore::counted(*config);
+      *out = new berth_core(*config, counted.config, counted.layout, counted.pages);
+      return BERTH_OK;
+    }
+    KvLayout layout;
+    if (!RankCore::valid(*config, *kv) || !berth::plan_cache(*kv, buffers, n, pages, pages_n, layout)) {
+      return BERTH_E_ARGUMENT;
+    }
+    // A core starts a sequence in one step: it has nobody to wait for pages on their way.
+    const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
+    if (berth::needs_disk(*kv, layout, slots) || kv->most_address != 0) return BERTH_E_ARGUMENT;
+    *out = new berth_core(*config, *kv, layout, slots);
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;
   }
   return BERTH_OK;
+}
+
+int32_t berth_core_kv(berth_core_t core, berth_kv_t *out) {
+  if (!core || !out) return BERTH_E_ARGUMENT;
+  *out = &core->kv;
+  return BERTH_OK;
+}
+
+int32_t berth_core_prepare(berth_core_t core, berth_kv_batch *batch) {
+  return core && batch ? static_cast<int32_t>(core->rank.prepare(*batch)) : BERTH_E_ARGUMENT;
 }
 
 int32_t berth_core_destroy(berth_core_t core) {

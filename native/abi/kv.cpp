@@ -7,10 +7,10 @@
 #include <string>
 #include <system_error>
 
-#include "abi/kv_handle.hpp"
+#include "abi/kv.hpp"
 #include "berth/berth.h"
-#include "core/kv_cache.hpp"
 #include "device/host.hpp"
+#include "device/none.hpp"
 
 using berth::KvCache;
 using berth::KvHash;
@@ -33,6 +33,15 @@ static_assert(static_cast<int32_t>(KvHash::kV1BlockKey) == BERTH_KV_V1_BLOCK_KEY
               static_cast<int32_t>(KvHash::kV2Sha256_64) == BERTH_KV_V2_SHA256_64);
 
 namespace {
+
+std::unique_ptr<berth::device::Backend> backend_on(const berth_kv_config &config, const KvLayout &layout,
+                                                   std::span<const int64_t> slots, HostBackend::Disk disk) {
+  if (config.memory == BERTH_KV_COUNTED) return std::make_unique<berth::device::NoBackend>();
+  return std::make_unique<HostBackend>(
+      HostBackend::Config{&layout, config.rows, config.max_blocks, config.staging, HostBackend::Mode{config.mode},
+                          config.memory == BERTH_KV_MEMORY, slots},
+      std::move(disk));
+}
 
 constexpr int32_t kMaxItems = 1 << 20;
 
@@ -112,6 +121,25 @@ int32_t open_disk(berth_kv_disk &disk, const KvLayout &layout, std::span<const i
 
 }  // namespace
 
+std::unique_ptr<berth::device::Backend> berth::backend_for(const berth_kv_config &config, const KvLayout &layout,
+                                                           std::span<const int64_t> slots) {
+  return backend_on(config, layout, slots, {});
+}
+
+bool berth::needs_disk(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> slots) noexcept {
+  return config.memory == BERTH_KV_MEMORY && HostBackend::disk_bytes(layout, slots) != 0;
+}
+
+bool berth::plan_cache(const berth_kv_config &config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages,
+                       int32_t pages_n, KvLayout &layout) {
+  if (n < 1 || n > KvLayout::kMaxBuffers || !valid_array(buffers, n) || pages_n < 1 || !valid_array(pages, pages_n)) {
+    return false;
+  }
+  int32_t bad;
+  return KvLayout::plan({buffers, static_cast<size_t>(n)}, config.tokens_per_block, layout, bad) == Status::kOk &&
+         KvCache::valid(config, layout, {pages, static_cast<size_t>(pages_n)});
+}
+
 extern "C" {
 
 int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block, berth_kv_layout *out) {
@@ -129,19 +157,11 @@ int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_
 
 int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages,
                         int32_t pages_n, berth_kv_t *out) {
-  if (config == nullptr || config->struct_size != sizeof(berth_kv_config) || out == nullptr || n < 1 ||
-      n > KvLayout::kMaxBuffers || !valid_array(buffers, n) || pages_n < 1 || !valid_array(pages, pages_n)) {
-    return BERTH_E_ARGUMENT;
-  }
+  if (config == nullptr || config->struct_size != sizeof(berth_kv_config) || out == nullptr) return BERTH_E_ARGUMENT;
   try {
     KvLayout layout;
-    int32_t bad;
+    if (!berth::plan_cache(*config, buffers, n, pages, pages_n, layout)) return BERTH_E_ARGUMENT;
     const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
-    const std::span<const berth_kv_buffer> all(buffers, static_cast<size_t>(n));
-    if (KvLayout::plan(all, config->tokens_per_block, layout, bad) != Status::kOk ||
-        !KvCache::valid(*config, layout, slots)) {
-      return BERTH_E_ARGUMENT;
-    }
     const auto *most = reinterpret_cast<const int64_t *>(static_cast<uintptr_t>(config->most_address));
     const std::span<const int64_t> room(most == nullptr ? pages : most, slots.size());
     if (!valid_array(room.data(), 1) || !KvCache::valid(*config, layout, room)) return BERTH_E_ARGUMENT;
@@ -154,20 +174,15 @@ int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *bu
       return BERTH_E_ARGUMENT;
     }
     HostBackend::Disk disk;
-    if (config->memory == 1 && HostBackend::disk_bytes(layout, slots) != 0) {
+    if (berth::needs_disk(*config, layout, slots)) {
       if (record == nullptr) return BERTH_E_ARGUMENT;
       if (const int32_t status = open_disk(*record, layout, slots, disk); status != BERTH_OK) return status;
     }
-    std::unique_ptr<HostBackend> backend;
     try {
-      backend =
-          std::make_unique<HostBackend>(HostBackend::Config{&layout, config->rows, config->max_blocks, config->staging,
-                                                            HostBackend::Mode{config->mode}, config->memory == 1, room},
-                                        std::move(disk));
+      *out = new berth_kv{KvCache(*config, layout, slots, backend_on(*config, layout, room, std::move(disk)), room)};
     } catch (const std::system_error &e) {
       return record == nullptr ? BERTH_E_MEMORY : refuse(*record, BERTH_KV_DISK_THREADS, e.code().value());
     }
-    *out = new berth_kv{KvCache(*config, layout, slots, std::move(backend), room)};
     return BERTH_OK;
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;

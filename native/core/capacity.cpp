@@ -65,12 +65,17 @@ class CapacityPass {
   Status pending(const int32_t *list, int32_t n, bool delays);
   Status max_utilization();
 
+  // D8: where encoders widen the range, what lies between an encoder request and a context is still under way.
   bool in_range(const berth_row &row) const {
-    return row.state >= rules_.range_begin && row.state < rules_.range_end && !awaits_encoder(row);
+    const bool under_way = own_ && row.state > BERTH_STATE_ENCODER_INIT && row.state < BERTH_STATE_CONTEXT_INIT;
+    return row.state >= rules_.range_begin && row.state < rules_.range_end && !under_way && !awaits_encoder(row);
   }
   // May be paused: it holds pages and can start again.
   bool started(const berth_row &row) const {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
+  }
+  void look(int32_t index, const berth_row &row) {
+    if (gate_ && row.lease < 0) gate_->look(index);
   }
   bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
   // False: no seat or lease for it.
@@ -380,6 +385,7 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
     berth_row &row = t_.rows[index];
     const bool encoder = row.state == BERTH_STATE_ENCODER_INIT;
     if (encoder && !cross_) return t_.refuse(index, BERTH_FIELD_STATE);
+    look(index, row);
     if (delays && row.state != BERTH_STATE_GENERATION_INIT && delayed(index, row)) {
       t_.wait(row, BERTH_WAIT_PREFIX);
       continue;
@@ -417,7 +423,7 @@ Status CapacityPass::pending(const int32_t *list, int32_t n, bool delays) {
     for (int32_t p = 0; p < pools_ && !encoder; ++p) pages[p] = to_the_end(row, t_.demands(index)[p]);
     if (!take(index, row)) continue;
     claim(row);
-    taken_context(index, row);
+    if (delays) taken_context(index, row);
     for (int32_t p = 0; p < pools_; ++p) free_[p] -= pages[p];
   }
   return Status::kOk;
@@ -508,6 +514,7 @@ Status CapacityPass::max_utilization() {
       end_simulation();
       return t_.refuse(index, BERTH_FIELD_STATE);
     }
+    look(index, row);
     if (may_delay_ && is_first_chunk(row)) {
       if (!seeded) {
         seeded = true;
@@ -575,7 +582,8 @@ Status CapacityPass::max_utilization() {
         return t_.unsound(t_.active[victim]);
       }
       const berth_row &candidate = t_.rows[t_.active[victim]];
-      if (started(candidate) && !(own_ && candidate.in_flight > 0)) break;  // D6
+      // D6. What a launched batch writes can't be taken away at once.
+      if (started(candidate) && !((own_ || gate_) && candidate.in_flight > 0)) break;
       --victim;
     }
     const int32_t waits_from = std::max(victim, i);
@@ -588,10 +596,16 @@ Status CapacityPass::max_utilization() {
       end = i;
       break;
     }
-    if (!simulating_) {
-      if (const Status status = start_simulation(); status != Status::kOk) return status;
+    if (gate_) {
+      int64_t freed[kMaxPools] = {};
+      gate_->pause(t_.active[victim], freed);
+      for (int32_t p = 0; p < pools_; ++p) free_[p] += freed[p];
+    } else {
+      if (!simulating_) {
+        if (const Status status = start_simulation(); status != Status::kOk) return status;
+      }
+      release(t_.active[victim]);
     }
-    release(t_.active[victim]);
     t_.paused[plan_.paused++] = t_.active[victim];
     end = victim;
   }

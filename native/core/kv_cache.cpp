@@ -13,6 +13,7 @@ namespace {
 using device::kLevels;
 
 constexpr int32_t kMax = 1 << 20;
+constexpr int64_t kMostCounted = int64_t{1} << 44;
 
 bool within(int64_t x, int64_t low, int64_t high) noexcept { return x >= low && x <= high; }
 int32_t ceil_div(int64_t a, int32_t b) noexcept { return static_cast<int32_t>((a + b - 1) / b); }
@@ -23,22 +24,29 @@ uint64_t handle_of(uint32_t generation, int32_t i) noexcept {
 }  // namespace
 
 bool KvCache::valid(const berth_kv_config &c, const KvLayout &layout, std::span<const int64_t> pages) noexcept {
+  const bool counted = c.memory == BERTH_KV_COUNTED;
+  if (counted) {  // nothing is as long as a sequence or a pool
+    if (c.index_blocks != 0 || c.beams != 1 || c.event_ring_log2 != 0 || c.mode != BERTH_KV_SYNCHRONOUS) return false;
+    for (const LifeCycle &l : layout.life_cycles()) {
+      if (l.state()) return false;
+    }
+  }
   const bool fields =
       c.struct_size == sizeof(berth_kv_config) && c.tokens_per_block == layout.tokens_per_block() &&
-      within(c.max_blocks, 4, 1 << 28) && c.max_blocks % 4 == 0 &&
-      int64_t{c.max_blocks} * c.tokens_per_block < (1 << 30) && within(c.sequences, 1, kMax) &&
+      (counted ? c.max_blocks >= 1 : within(c.max_blocks, 4, 1 << 28) && c.max_blocks % 4 == 0) &&
+      (counted || int64_t{c.max_blocks} * c.tokens_per_block < (1 << 30)) && within(c.sequences, 1, kMax) &&
       within(c.rows, 1, kMax) && within(c.beams, 1, 64) && c.beams <= c.rows && within(c.pins, 0, kMax) &&
       within(c.scopes, 1, kMax) && within(c.tenants, 1, 64) && within(c.index_blocks, 0, 1 << 28) &&
       within(c.partial_reuse, 0, 1) && within(c.default_priority, 0, 100) && within(c.offload_min_priority, 0, 101) &&
       within(c.max_utilisation, 0, 65536) && (c.event_ring_log2 == 0 || within(c.event_ring_log2, 4, 24)) &&
-      within(c.memory, 0, 1) && within(c.mode, BERTH_KV_SYNCHRONOUS, BERTH_KV_EMULATION) && within(c.staging, 1, 64) &&
-      within(c.token_arena, 1, 1 << 28);
+      within(c.memory, BERTH_KV_NAMED, BERTH_KV_COUNTED) && within(c.mode, BERTH_KV_SYNCHRONOUS, BERTH_KV_EMULATION) &&
+      within(c.staging, 1, 64) && within(c.token_arena, 1, 1 << 28);
   if (!fields || pages.size() != static_cast<size_t>(kLevels * layout.groups())) return false;
   for (int32_t level = 0; level < kLevels; ++level) {
     for (int32_t group = 0; group < layout.groups(); ++group) {
       const int64_t n = pages[at(level * layout.groups() + group)];
-      if (!within(n, level == 0 ? 1 : 0, std::min<int64_t>(layout.max_slots(group), (1 << kLevelShift) - 1)))
-        return false;
+      const int64_t most = counted ? kMostCounted : std::min<int64_t>(layout.max_slots(group), (1 << kLevelShift) - 1);
+      if (!within(n, level == 0 && !counted ? 1 : 0, most)) return false;
     }
   }
   return true;
@@ -49,7 +57,8 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
     : config_(config), layout_(layout), backend_(std::move(backend)), ring_(nullptr, std::free) {
   if (most.empty()) most = pages;
   most_.assign(most.begin(), most.end());
-  for (const int64_t n : pages) slots_.emplace_back(static_cast<int32_t>(n));
+  const PageSlots::Kind kind = counted() ? PageSlots::Kind::kCounted : PageSlots::Kind::kNamed;
+  for (const int64_t n : pages) slots_.emplace_back(n, kind);
   held_.resize(at(layout_.groups()));
   cached_.resize(pages.size());
   int32_t specials = 0;
@@ -75,18 +84,19 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
     specials_ = ZeroedArray<Special>(at(config.index_blocks) * at(specials));
   }
   sequences_ = ZeroedArray<Sequence>(sequences);
+  row_owner_ = ZeroedArray<int32_t>(at(config.rows));
+  free_sequence_ = free_pin_ = kNone;
+  quotas_.resize(at(config.tenants));
+  ticket_page_ = ZeroedArray<uint64_t>((sizeof(berth_kv_io) + kTickets * sizeof(berth_kv_ticket)) / sizeof(uint64_t));
+  if (counted()) return;
   cold_ = ZeroedArray<Cold>(sequences);
   pages_ = ZeroedArray<int32_t>(sequences * at(config.beams) * lists * at(config.max_blocks));
   states_ = ZeroedArray<int32_t>(sequences * at(state_count_));
   tails_ = ZeroedArray<int32_t>(sequences * at(config.tokens_per_block));
-  row_owner_ = ZeroedArray<int32_t>(at(config.rows));
   pins_ = ZeroedArray<Pin>(at(config.pins));
   arena_ = ZeroedArray<int32_t>(at(config.token_arena));
-  quotas_.resize(at(config.tenants));
   ids_ = ZeroedArray<int32_t>(at(config.max_blocks));
   columns_.resize(at(config.rows) * (4 + at(state_count_)));
-  free_sequence_ = free_pin_ = kNone;
-  ticket_page_ = ZeroedArray<uint64_t>((sizeof(berth_kv_io) + kTickets * sizeof(berth_kv_ticket)) / sizeof(uint64_t));
   depth_ = tree_ ? backend_->transfers() : 0;
   if (depth_ != 0) {
     // Each page on its way up has a slot there, and half of those under way may be on their way down.
@@ -163,6 +173,7 @@ void KvCache::free_pin(Pin &pin) noexcept {
 // ------------------------------------------------------------------------------ operations
 
 Status KvCache::apply(berth_kv_op &op) noexcept {
+  if (broken_ != 0) return Status::kState;
   op.matched = op.partial = op.deficit = 0;
   op.group = kNone;
   op.ticket = 0;
@@ -180,11 +191,11 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
     case BERTH_KV_RESIZE: return resize(*s, op.a == -1 ? s->capacity : op.a, op.b == -1 ? s->history : op.b, &op);
     case BERTH_KV_COMMIT: return commit(*s, op);
     case BERTH_KV_STOP:
-      if (s->beams != 1) return Status::kState;
-      stop(*s);
+      if (s->beams != 1 || counted()) return Status::kState;
+      stop(*s, false);
       return Status::kOk;
     case BERTH_KV_WIDEN: return widen(*s, op);
-    case BERTH_KV_RETAIN: return retain(*s, op);
+    case BERTH_KV_RETAIN: return counted() ? Status::kState : retain(*s, op);
     case BERTH_KV_PLAN_DROP: return plan_drop(*s, op);
     case BERTH_KV_PREFETCH: return prefetch(*s, op);
     default: close(*s); return Status::kOk;
@@ -205,6 +216,7 @@ KvCache::Found KvCache::search(int32_t root, std::span<const int32_t> prompt) no
   const auto usable_tokens =
       prompt.first(std::min(prompt.size() - 1, at(config_.max_blocks) * at(config_.tokens_per_block) - 1));
   PrefixTree::Match match = tree_->find(root, usable_tokens, config_.partial_reuse == 1);
+  if (is_snapshot(match)) return {match, match.blocks * config_.tokens_per_block + match.partial_tokens};
   const int32_t blocks = usable(match);
   if (blocks < match.blocks) {
     match = tree_->shorten(match, blocks);
@@ -248,6 +260,21 @@ int32_t KvCache::usable(const PrefixTree::Match &match) const noexcept {
     if (fits) best = m;
   }
   return best;
+}
+
+// Whether a match ends exactly where a sequence ended within a block, and its states were stored with it.
+bool KvCache::is_snapshot(const PrefixTree::Match &match) const noexcept {
+  if (state_count_ == 0 || match.partial_tokens == 0) return false;
+  const int32_t fill = tree_->run(match.partial_run).fill;
+  if (fill != match.partial_tokens || fill == config_.tokens_per_block) return false;
+  const int64_t history = int64_t{match.blocks} * config_.tokens_per_block + fill;
+  for (int32_t l = 0; l < life_cycles(); ++l) {
+    const LifeCycle::Range stale = life(l).stale(history, config_.tokens_per_block);
+    const bool passed = !life(l).state() && match.blocks >= stale.first && match.blocks < stale.second;
+    if (!there(match.partial_block, l) && !passed) return false;
+    if (level_of(loc(match.partial_block, l)) == kDisk) return false;
+  }
+  return windows_hold(match.blocks, history);
 }
 
 // Whether the path's windows hold what a history needs that ends in the block after them.
@@ -309,15 +336,19 @@ Status KvCache::unpin(berth_kv_op &op) noexcept {
 // ------------------------------------------------------------------------------ sequences
 
 Status KvCache::open(berth_kv_op &op) noexcept {
+  if (counted()) return open_counted(op);
   std::span<const int32_t> prompt;
   const KvScope scope{op.lora, op.salt, static_cast<uint32_t>(op.flags / BERTH_KV_LORA) & 3};
   if (!tokens_of(op, prompt) || prompt.empty() || !scope.valid() || !within(op.tenant, 0, config_.tenants - 1)) {
     return Status::kArgument;
   }
-  op.handle = 0;
+  return open(op, prompt);
+}
+
+KvCache::Sequence *KvCache::new_sequence(uint64_t &handle) noexcept {
   int32_t i = free_sequence_;
   if (i == kNone) {
-    if (issued_sequences_ == config_.sequences) return Status::kExhausted;
+    if (issued_sequences_ == config_.sequences) return nullptr;
     i = issued_sequences_++;
   } else {
     free_sequence_ = sequences_[at(i)].next_free;
@@ -328,12 +359,23 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   s.generation = generation;
   s.beams = 1;
   s.row = s.tip = s.partial_run = s.partial_block = s.state_block = kNone;
+  ++open_;
+  handle = handle_of(generation, i);
+  return &s;
+}
+
+// The arguments were checked.
+Status KvCache::open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept {
+  const KvScope scope{op.lora, op.salt, static_cast<uint32_t>(op.flags / BERTH_KV_LORA) & 3};
+  op.handle = 0;
+  Sequence *sequence = new_sequence(op.handle);
+  if (sequence == nullptr) return Status::kExhausted;
+  Sequence &s = *sequence;
   s.tenant = op.tenant;
   cold(s).scope = scope;
   s.rebase = (op.flags & BERTH_KV_NO_REBASE) == 0;
+  s.minimal = (op.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
   std::fill_n(states(s), state_count_, kNone);
-  ++open_;
-  op.handle = handle_of(generation, i);
   const int32_t root = tree_ ? tree_->make_root(scope) : kNone;
   if (root == kNone || (op.flags & BERTH_KV_NO_COMMIT) != 0) s.commit = Commit::kVirtualStop;
   if (root == kNone) return Status::kOk;
@@ -344,7 +386,7 @@ Status KvCache::open(berth_kv_op &op) noexcept {
   }
   const Found found = search(root, prompt);
   const PrefixTree::Match &match = found.match;
-  counts_.asked_tokens += op.token_count;
+  counts_.asked_tokens += static_cast<int64_t>(prompt.size());
   counts_.hit_tokens += found.tokens;
   accept(s, match);
   if (match.partial_tokens != 0) {
@@ -365,12 +407,12 @@ void KvCache::accept(Sequence &s, const PrefixTree::Match &match) noexcept {
   s.in_index = match.blocks;
   s.committed = s.history = s.capacity = match.blocks * config_.tokens_per_block + match.partial_tokens;
   s.blocks = ceil_div(s.capacity, config_.tokens_per_block);
+  if (state_count_ != 0) s.state_block = match.partial_tokens != 0 ? match.partial_block : match.last;
+  if (match.blocks == 0 && match.partial_tokens == 0) s.state_block = kNone;
   for (int32_t l = 0; l < life_cycles(); ++l) {
     int32_t *list = pages(s, 0, l);
     if (life(l).state()) {
-      if (match.blocks == 0) continue;
-      s.state_block = match.last;
-      hold(l, match.last);
+      if (s.state_block != kNone) hold(l, s.state_block);
       continue;
     }
     const LifeCycle::Range stale = life(l).stale(s.history, config_.tokens_per_block);
@@ -466,15 +508,13 @@ void KvCache::suspend(Sequence &s) noexcept {
 
 void KvCache::close(Sequence &s) noexcept {
   suspend(s);
+  if (counted()) return close_counted(s);
+  empty(s);
   release(s);
-  --open_;
-  ++s.generation;
-  s.next_free = free_sequence_;
-  free_sequence_ = number(s);
 }
 
 // A suspended sequence lets go of everything it has.
-void KvCache::release(Sequence &s) noexcept {
+void KvCache::empty(Sequence &s) noexcept {
   for (int32_t l = 0; l < life_cycles(); ++l) {
     if (life(l).state()) {
       int32_t &state = states(s)[state_of_[at(l)]];
@@ -483,7 +523,7 @@ void KvCache::release(Sequence &s) noexcept {
       if (s.state_block != kNone) let_go(l, s.state_block, kTails);
       continue;
     }
-    for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), s.in_index, s.blocks);
+    for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), own(s, j), s.blocks);
     if (!life(l).full()) {
       if (s.partial_block != kNone && loc(s.partial_block, l) != kNone) let_go(l, s.partial_block, kTails);
       // From the end: the page nearest to it is the last to go.
@@ -504,7 +544,16 @@ void KvCache::release(Sequence &s) noexcept {
   s.in_index = s.blocks = 0;
 }
 
+// Its number is free again.
+void KvCache::release(Sequence &s) noexcept {
+  --open_;
+  ++s.generation;
+  s.next_free = free_sequence_;
+  free_sequence_ = number(s);
+}
+
 Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept {
+  if (counted()) return resize_counted(s, capacity, history, op);
   const int32_t tpb = config_.tokens_per_block;
   if (history < s.history || capacity < history || capacity > int64_t{config_.max_blocks} * tpb) {
     return Status::kArgument;
@@ -525,7 +574,7 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
       if (life(l).full() || history == s.history) continue;
       for (int64_t b = std::max(stale.first, life(l).stale(s.history, tpb).second);
            b < std::min<int64_t>(stale.second, s.blocks); ++b) {
-        for (int32_t j = 0; b >= s.in_index && j < s.beams; ++j) gains[g] += pages(s, j, l)[b] != kNone;
+        for (int32_t j = 0; j < s.beams; ++j) gains[g] += b >= own(s, j) && pages(s, j, l)[b] != kNone;
       }
     }
     if (!ensure(0, needs, gains, op)) return Status::kExhausted;
@@ -567,6 +616,8 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
 }
 
 Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept {
+  if (broken_ != 0) [[unlikely]]
+    return Status::kState;
   Status status;
   Sequence *s = find(handle, status);
   if (s == nullptr) return status;
@@ -581,7 +632,7 @@ Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept 
       return Status::kOk;
     }
     if (room < 0 && room >= -config_.tokens_per_block && s->beams == 1 && s->blocks < config_.max_blocks &&
-        full_count_ == 1 && slots_[0].free() != 0) {
+        full_count_ == 1 && slots_[0].free() != 0 && !counted()) {
       int32_t *page = pages(*s, 0, 0) + s->blocks;
       take(0, page, 1);
       ++held_[0];
@@ -606,11 +657,14 @@ void KvCache::advance(Sequence &s, int32_t history) noexcept {
       const int32_t first = static_cast<int32_t>(std::max(stale.first, life(l).stale(s.history, tpb).second));
       const int32_t end = static_cast<int32_t>(std::min<int64_t>(stale.second, s.blocks));
       if (first >= end) continue;
-      for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), std::max(first, s.in_index), end);
+      for (int32_t j = 0; j < s.beams; ++j) put_private(l, pages(s, j, l), std::max(first, own(s, j)), end);
       if (first < s.in_index) {
         int32_t block = tree_->run(s.tip).last;
         for (int32_t b = s.in_index - 1; b >= first; --b, block = tree_->previous(block)) {
-          if (b < end && pages(s, 0, l)[b] != kNone) let_go(l, block, kPassed);
+          if (b >= end || pages(s, 0, l)[b] == kNone) continue;
+          let_go(l, block, kPassed);
+          const Special &page = special(l, block);
+          if (s.minimal != 0 && page.holds == 0 && page.plans == 0) drop_special(l, block);
         }
       }
       for (int32_t j = 0; j < s.beams; ++j) {
@@ -640,6 +694,12 @@ Status KvCache::retain(Sequence &s, const berth_kv_op &op) noexcept {
   int64_t expires = PrefixTree::kNever;
   if (op.time >= 0 && op.time < PrefixTree::kNever - now_) expires = now_ + op.time;
   cold(s).range[at(s.ranges++)] = {op.a, end, op.c, expires};
+  // What it found or stored already is kept so too.
+  if (s.tip != kNone) {
+    const int32_t tpb = config_.tokens_per_block;
+    tree_->retain(s.tip, s.in_index, ceil_div(op.a, tpb), ceil_div(end, tpb), op.c, expires,
+                  [&](int32_t run) { emit_priority(run); });
+  }
   return Status::kOk;
 }
 
@@ -648,13 +708,18 @@ Status KvCache::retain(Sequence &s, const berth_kv_op &op) noexcept {
 Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   std::span<const int32_t> tokens;
   if (!tokens_of(op, tokens)) return Status::kArgument;
-  if (!s.active || s.beams != 1 || s.commit == Commit::kStopped) return Status::kState;
-  const int64_t committed = int64_t{s.committed} + op.token_count;
+  return commit(s, tokens, (op.flags & BERTH_KV_END) != 0);
+}
+
+Status KvCache::commit(Sequence &s, std::span<const int32_t> tokens, bool end) noexcept {
+  if (!s.active || s.beams != 1 || s.commit == Commit::kStopped || counted()) return Status::kState;
+  const int64_t committed = s.committed + static_cast<int64_t>(tokens.size());
   if (committed > s.capacity) return Status::kArgument;
+  if (s.minimal != 0 && s.committed != s.history && committed != s.history) return Status::kArgument;
   const int32_t tpb = config_.tokens_per_block;
   int32_t begun = s.committed % tpb;
   const int32_t *next = tokens.data();
-  int32_t left = op.token_count;
+  int32_t left = static_cast<int32_t>(tokens.size());
   if (begun != 0 && begun + left >= tpb) {
     std::copy_n(next, tpb - begun, tail(s) + begun);
     next += tpb - begun;
@@ -669,10 +734,9 @@ Status KvCache::commit(Sequence &s, berth_kv_op &op) noexcept {
   }
   std::copy_n(next, left, tail(s) + begun);
   s.committed = static_cast<int32_t>(committed);
-  const bool end = (op.flags & BERTH_KV_END) != 0;
   advance(s, std::max(s.history, s.committed));
   store_state(s, end);
-  if (end) stop(s);
+  if (end) stop(s, true);
   return Status::kOk;
 }
 
@@ -746,7 +810,7 @@ void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) 
         --held_[at(g)];
         ++cached_[at(g)];
         emit(level == 0 ? BERTH_KV_STORED : BERTH_KV_UPDATED, block, l, cold(s).scope, config_.tokens_per_block, 0,
-             level, config_.default_priority);
+             level, ring_ ? tree_->run(tree_->run_of(block)).priority : 0);
       }
       if (!life(l).full()) hold(l, block);
     }
@@ -780,7 +844,11 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
       s.history != s.in_index * config_.tokens_per_block) {
     return;
   }
-  const int32_t block = tree_->run(s.tip).last;
+  attach_state(s, tree_->run(s.tip).last, end);
+}
+
+// The states as they are become those of the block: moved at the end, else copied if there is room.
+void KvCache::attach_state(Sequence &s, int32_t block, bool end) noexcept {
   Needs needs{};
   for (int32_t l = 0; l < life_cycles(); ++l) needs[at(group_of(l))] += life(l).state() && loc(block, l) == kNone;
   if (!end && !ensure(0, needs, {}, nullptr)) return;
@@ -802,15 +870,18 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
     ++cached_[at(g)];
     special(l, block).epoch = launch_;
     if (!end) list_special(l, block, kTails, tree_->next_stamp());
-    emit(BERTH_KV_STORED, block, l, cold(s).scope, config_.tokens_per_block, 0, 0, config_.default_priority);
+    const PrefixTree::Run &tip = tree_->run(s.tip);
+    emit(BERTH_KV_STORED, block, l, cold(s).scope, tip.fill, 0, 0, tip.priority);
   }
 }
 
-// No more commits. What is committed of the block begun is stored as a partial block if nobody has it.
-void KvCache::stop(Sequence &s) noexcept {
+// No more commits. What is committed of the block begun is stored as a partial block if nobody has it, and the states
+// with it, if they are exactly those of its last token.
+void KvCache::stop(Sequence &s, bool end) noexcept {
   const Commit before = std::exchange(s.commit, Commit::kStopped);
   const int32_t begun = s.committed % config_.tokens_per_block;
-  if (before != Commit::kAllowed || config_.partial_reuse == 0 || begun == 0 || !s.active || state_count_ != 0 ||
+  if (before != Commit::kAllowed || config_.partial_reuse == 0 || begun == 0 || !s.active ||
+      (state_count_ != 0 && (s.capacity != s.history || s.history != s.committed)) ||
       s.in_index != s.committed / config_.tokens_per_block || tree_->run(s.tip).orphan) {
     return;
   }
@@ -820,8 +891,10 @@ void KvCache::stop(Sequence &s) noexcept {
   for (int32_t run; (run = tree_->covered(s.tip, tokens)) != kNone;) drop_run(run);
   const int32_t run = tree_->append_partial(s.tip, tokens, retention(s, s.in_index), ids_.data());
   s.tip = run;
-  give(s, s.in_index, ids_.data(), 1);
+  const int32_t block = ids_[0];
+  give(s, s.in_index, &block, 1);
   ++s.in_index;
+  if (state_count_ != 0) attach_state(s, block, end);
 }
 
 Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
@@ -832,8 +905,10 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = s.beams; j < beams; ++j) {
     if (row_owner_[at(s.row + j)] != 0) return Status::kAlready;
   }
-  // New beams get pages of their own from the block of the present position on; full blocks before it are beam 0's.
-  const int32_t first = std::max(s.in_index, s.history / config_.tokens_per_block);
+  // New beams get pages of their own from the block of the present position on; full blocks before it are beam 0's. A
+  // block that was stored in part is still written behind its tokens: each beam needs its own.
+  const bool begun = s.in_index != 0 && tree_->run(s.tip).fill != config_.tokens_per_block;
+  const int32_t first = std::max(s.in_index - begun, s.history / config_.tokens_per_block);
   if (beams > s.beams) {
     if (state_count_ != 0) return Status::kState;
     Needs needs{};
@@ -865,7 +940,7 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = beams; j < s.beams; ++j) {
     row_owner_[at(s.row + j)] = 0;
     for (int32_t l = 0; l < life_cycles(); ++l) {
-      put_private(l, pages(s, j, l), s.in_index, s.blocks);
+      put_private(l, pages(s, j, l), own(s, j), s.blocks);
       backend_->edit(l, s.row + j, 0, s.blocks, nullptr);
     }
   }
@@ -1061,25 +1136,33 @@ void KvCache::drop_special(int32_t l, int32_t block) noexcept {
 
 // Entries [first, end) of a beam's row are what the sequence's list says.
 void KvCache::edit(const Sequence &s, int32_t beam, int32_t l, int32_t first, int32_t end) noexcept {
-  if (first < end) backend_->edit(l, s.row + beam, first, end - first, pages(s, beam, l) + first);
+  if (first < end && !counted()) backend_->edit(l, s.row + beam, first, end - first, pages(s, beam, l) + first);
 }
 
 void KvCache::clear_rows(const Sequence &s) noexcept {
+  if (counted()) return;
   for (int32_t l = 0; l < life_cycles(); ++l) {
     for (int32_t j = 0; j < s.beams && s.blocks != 0; ++j) backend_->edit(l, s.row + j, 0, s.blocks, nullptr);
   }
 }
 
+// Outputs that can be written for so many rows.
+bool KvCache::valid(const berth_kv_batch &batch, int64_t rows) const noexcept {
+  return batch.struct_size == sizeof(berth_kv_batch) && within(batch.clear_padding, 0, 1) && batch.output_rows >= 0 &&
+         batch.output_tokens >= 0 && batch.csr_capacity >= 0 && rows <= config_.rows && !counted();
+}
+
 Status KvCache::prepare(berth_kv_batch &batch) noexcept {
+  if (broken_ != 0) return Status::kState;
   if (batch.struct_size != sizeof(berth_kv_batch) || !within(batch.n, 0, config_.sequences) ||
       !within(batch.contexts, 0, batch.n) || !within(batch.beam, 1, config_.beams) ||
-      !within(batch.clear_padding, 0, 1) || batch.output_rows < 0 || batch.output_tokens < 0 ||
-      batch.csr_capacity < 0 || (batch.n != 0 && (batch.handle_address == 0 || batch.query_address == 0))) {
+      (batch.n != 0 && (batch.handle_address == 0 || batch.query_address == 0))) {
     return Status::kArgument;
   }
   const auto *handles = reinterpret_cast<const uint64_t *>(static_cast<uintptr_t>(batch.handle_address));
   const auto *queries = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(batch.query_address));
   const int64_t rows = batch.contexts + int64_t{batch.beam} * (batch.n - batch.contexts);
+  if (!valid(batch, 0)) return Status::kArgument;
   if (rows > batch.output_rows || rows > config_.rows) return Status::kCapacity;
   const size_t n = at(rows);
   int32_t *row = columns_.data();
@@ -1109,16 +1192,48 @@ Status KvCache::prepare(berth_kv_batch &batch) noexcept {
       used += ceil_div(int64_t{s->history} + queries[i], config_.tokens_per_block);
     }
   }
+  return gather(batch, n, tokens, used);
+}
+
+Status KvCache::prepare(berth_kv_batch &batch, std::span<const BatchRow> rows) noexcept {
+  if (broken_ != 0) return Status::kState;
+  if (!valid(batch, static_cast<int64_t>(rows.size()))) return Status::kArgument;
+  if (static_cast<int64_t>(rows.size()) > batch.output_rows) return Status::kCapacity;
+  const size_t n = rows.size();
+  int32_t *column = columns_.data();
+  int64_t tokens = 0;
+  int64_t used = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const BatchRow &r = rows[i];
+    Status status;
+    const Sequence *s = r.handle == 0 ? nullptr : find(r.handle, status);
+    if (r.handle != 0 && (s == nullptr || !s->active)) return Status::kState;
+    column[i] = s == nullptr ? r.row : s->row;
+    column[n + i] = s == nullptr ? 0 : s->blocks;
+    column[2 * n + i] = r.history;
+    column[3 * n + i] = r.queries;
+    for (int32_t k = 0; k < state_count_; ++k) {
+      column[(4 + at(k)) * n + i] = s == nullptr ? batch.pad_state : states_[at(number(*s)) * at(state_count_) + at(k)];
+    }
+    tokens += r.queries;
+    used += ceil_div(int64_t{r.history} + r.queries, config_.tokens_per_block);
+  }
+  return gather(batch, n, tokens, used);
+}
+
+// Of the columns.
+Status KvCache::gather(berth_kv_batch &batch, size_t n, int64_t tokens, int64_t used) noexcept {
+  const int32_t *row = columns_.data();
   if (batch.mapping_address != 0 && tokens > batch.output_tokens) return Status::kCapacity;
   const bool csr = batch.indptr_address != 0;
   if (csr && (used > batch.csr_capacity || used > std::numeric_limits<int32_t>::max())) return Status::kCapacity;
   if (csr && (batch.indices_address == 0 || batch.last_address == 0)) return Status::kArgument;
   device::Gather gather;
   gather.rows = {row, n};
-  gather.blocks = {blocks, n};
-  gather.history = {history, n};
-  gather.queries = {query, n};
-  gather.states = {state, n * at(state_count_)};
+  gather.blocks = {row + n, n};
+  gather.history = {row + 2 * n, n};
+  gather.queries = {row + 3 * n, n};
+  gather.states = {row + 4 * n, n * at(state_count_)};
   gather.table = batch.table_address;
   gather.slot_mapping = batch.mapping_address;
   gather.csr_indptr = batch.indptr_address;
@@ -1133,7 +1248,7 @@ Status KvCache::prepare(berth_kv_batch &batch) noexcept {
   gather.clear_padding = batch.clear_padding == 1;
   const Status status = backend_->gather(gather);
   if (status != Status::kOk) return status;
-  batch.rows = static_cast<int32_t>(rows);
+  batch.rows = static_cast<int32_t>(n);
   batch.step = backend_->submitted();
   return Status::kOk;
 }
@@ -1152,7 +1267,7 @@ Status KvCache::epoch(uint64_t launch, uint64_t complete) noexcept {
 Status KvCache::clock(int64_t now) noexcept {
   if (now < now_) return Status::kArgument;
   now_ = now;
-  if (tree_) tree_->expire(now, config_.default_priority);
+  if (tree_) tree_->expire(now, config_.default_priority, [&](int32_t run) { emit_priority(run); });
   return Status::kOk;
 }
 
@@ -1170,6 +1285,7 @@ void KvCache::reset() noexcept {
 
 Status KvCache::blocks(uint64_t handle, int32_t l, int32_t beam, int32_t *out, int32_t capacity,
                        int32_t &count) const noexcept {
+  if (counted()) return Status::kState;
   Status status;
   const Sequence *s = const_cast<KvCache *>(this)->find(handle, status);
   if (s == nullptr) return status;
@@ -1231,6 +1347,19 @@ void KvCache::map(berth_kv_memory &out) noexcept {
 }
 
 // ------------------------------------------------------------------------------ events
+
+// Every page of a run is kept as dearly as the run from now on.
+void KvCache::emit_priority(int32_t run) noexcept {
+  if (!ring_) return;
+  const PrefixTree::Run &r = tree_->run(run);
+  for (int32_t block = r.first; block != kNone; block = tree_->next(block)) {
+    for (int32_t l = 0; l < life_cycles(); ++l) {
+      const int32_t page = loc(block, l);
+      if (page == kNone) continue;
+      emit(BERTH_KV_UPDATED, block, l, {}, r.fill, level_of(page), level_of(page), r.priority);
+    }
+  }
+}
 
 void KvCache::emit(int32_t kind, int32_t block, int32_t l, const KvScope &scope, int32_t fill, int32_t level,
                    int32_t old_level, int32_t priority) noexcept {
@@ -1320,8 +1449,15 @@ Status KvCache::snapshot(berth_kv_event *events, int32_t *tokens, int32_t capaci
 
 // ------------------------------------------------------------------------------ self-examination
 
-int32_t KvCache::check() const {
-  if (const int32_t broken = tree_ ? tree_->broken() : 0) return broken;
+int32_t KvCache::check() {
+  const int32_t found = broken();
+  if (found != 0) broken_ = found;
+  return found;
+}
+
+int32_t KvCache::broken() const {
+  if (counted()) return check_counted();
+  if (const int32_t bad = tree_ ? tree_->broken() : 0) return bad;
   const int32_t groups = layout_.groups();
   std::vector<std::vector<uint8_t>> seen;
   for (const PageSlots &slots : slots_) seen.emplace_back(at(slots.capacity()));

@@ -47,6 +47,14 @@ class KvCache {
   // Other numbers of pages, while nobody is active. kExhausted: pool (level * groups + group) lacks so many pages for
   // what can't be evicted; nothing changed. Throws std::bad_alloc.
   Status adjust(std::span<const int64_t> pages, int32_t &pool, int64_t &deficit);
+  // The same for rows as they are told: handle 0 is a row of the tables without pages.
+  struct BatchRow {
+    uint64_t handle;
+    int32_t row;
+    int32_t history;
+    int32_t queries;
+  };
+  Status prepare(berth_kv_batch &batch, std::span<const BatchRow> rows) noexcept;
   Status epoch(uint64_t launch, uint64_t complete) noexcept;
   Status clock(int64_t now) noexcept;
   Status quota(int32_t tenant, int64_t blocks) noexcept;
@@ -57,13 +65,58 @@ class KvCache {
   Status snapshot(berth_kv_event *events, int32_t *tokens, int32_t capacity, int32_t &count,
                   uint64_t &sequence) const noexcept;
   void reset() noexcept;
-  // 0, or the number of the first broken invariant. Throws std::bad_alloc.
-  int32_t check() const;
+  // 0, or the number of the first broken invariant, and then nothing but reading goes on: every operation ends kState.
+  // Throws std::bad_alloc.
+  int32_t check();
   void map(berth_kv_memory &out) noexcept;
+
+  // ---- what a scheduler of the same process asks (kv_schedule.cpp)
+
+  // Pages of a device pool group that nobody uses: free, or in the index and not referenced.
+  int64_t available(int32_t group) const noexcept { return slots_[at(group)].free() + evictable(0, group); }
+  // The most pages of a group that a sequence of so many tokens holds at a time, if no step computes more than step.
+  int64_t most(int32_t group, int64_t tokens, int64_t step) const noexcept;
+  // Pages of a group that a sequence may yet take until it has so many tokens, in such steps.
+  int64_t lacks(uint64_t handle, int32_t group, int64_t tokens, int64_t step) const noexcept;
+  // What start() would find and take out of what is available. Changes nothing.
+  struct Outlook {
+    int32_t matched = 0;    // tokens
+    uint64_t next_key = 0;  // of the first block that isn't there: equal for equal blocks after equal ones. 0: none
+    std::array<int64_t, KvLayout::kMaxLifeCycles> need{};   // by group
+    std::array<int64_t, KvLayout::kMaxLifeCycles> later{};  // by group: what lacks() will say then
+  };
+  struct Start {
+    KvScope scope;
+    int32_t tenant = 0;
+    std::span<const int32_t> prompt;  // empty: nothing is looked for and nothing stored
+    bool reuse = true;                // false: nothing is looked for
+    int32_t row = 0;
+    int64_t capacity = 0;  // tokens that there is to be room for
+  };
+  // end, step: as in lacks().
+  Outlook look(const Start &start, int64_t end, int64_t step) noexcept;
+  // Opens a sequence in a table row, with room for so many tokens (at least what it finds); all or nothing.
+  Status start(const Start &start, uint64_t &handle, int32_t &matched) noexcept;
+  // -1: as it is.
+  Status resize(uint64_t handle, int64_t capacity, int64_t history) noexcept;
+  // Tokens that follow the committed ones.
+  Status commit(uint64_t handle, std::span<const int32_t> tokens) noexcept;
+  int32_t committed(uint64_t handle) const noexcept;
+  // As in Outlook, of a sequence that stores what it computes of these tokens.
+  uint64_t next_key(uint64_t handle, std::span<const int32_t> tokens) const noexcept;
+  // Pages of a group that a sequence holds, alone or with others.
+  int64_t held(uint64_t handle, int32_t group) const noexcept;
+  // No more commits; what is committed of the block begun is stored as a partial one.
+  Status stop(uint64_t handle) noexcept;
+  Status close(uint64_t handle) noexcept;
+
+  // Pages are counted, they have no numbers: no tables, no tokens, no index; one beam, no recurrent state.
+  bool counted() const noexcept { return config_.memory == BERTH_KV_COUNTED; }
 
   device::Backend &backend() noexcept { return *backend_; }
   const KvLayout &layout() const noexcept { return layout_; }
-  int32_t slots(int32_t level, int32_t group) const noexcept {
+  int32_t max_blocks() const noexcept { return config_.max_blocks; }
+  int64_t slots(int32_t level, int32_t group) const noexcept {
     return slots_[at(level * layout_.groups() + group)].capacity();
   }
 
@@ -93,7 +146,8 @@ class KvCache {
     int32_t blocks;    // ceil(capacity / tokens a block)
     int32_t in_index;  // the first so many belong to the index
     int32_t next_free;
-    int32_t lost;  // 1: it was shortened, and nobody was told
+    bool minimal;  // of windows and states only what the next turn needs is kept
+    bool lost;     // it was shortened, and nobody was told
   };
   static_assert(sizeof(Sequence) == 64);
   struct Cold {
@@ -165,28 +219,42 @@ class KvCache {
   const int32_t *pages(const Sequence &s, int32_t beam, int32_t l) const noexcept {
     return const_cast<KvCache *>(this)->pages(s, beam, l);
   }
+  // From which block on a beam's pages are its own: the first beam's before it are the index's, others have none there.
+  static int32_t own(const Sequence &s, int32_t beam) noexcept { return beam == 0 ? s.in_index : 0; }
   Cold &cold(const Sequence &s) noexcept { return cold_[at(number(s))]; }
   const Cold &cold(const Sequence &s) const noexcept { return cold_[at(number(s))]; }
   int32_t *states(const Sequence &s) noexcept { return states_.data() + at(number(s)) * at(state_count_); }
   int32_t *tail(const Sequence &s) noexcept { return tails_.data() + at(number(s)) * at(config_.tokens_per_block); }
 
   bool tokens_of(const berth_kv_op &op, std::span<const int32_t> &tokens) const noexcept;
+  Sequence *new_sequence(uint64_t &handle) noexcept;
   Status open(berth_kv_op &op) noexcept;
+  Status open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept;
   void accept(Sequence &s, const PrefixTree::Match &match) noexcept;
-  void release(Sequence &s) noexcept;
+  void empty(Sequence &s) noexcept;
   Status resume(Sequence &s, berth_kv_op &op) noexcept;
   void copy_private(Sequence &s) noexcept;
   void suspend(Sequence &s) noexcept;
   Status resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept;
   Status commit(Sequence &s, berth_kv_op &op) noexcept;
+  Status commit(Sequence &s, std::span<const int32_t> tokens, bool end) noexcept;
   void commit_blocks(Sequence &s, const int32_t *tokens, int32_t n) noexcept;
   void adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) noexcept;
   void give(Sequence &s, int32_t first, const int32_t *ids, int32_t n) noexcept;
   void store_state(Sequence &s, bool end) noexcept;
-  void stop(Sequence &s) noexcept;
+  void attach_state(Sequence &s, int32_t block, bool end) noexcept;
+  void stop(Sequence &s, bool end) noexcept;
   Status widen(Sequence &s, berth_kv_op &op) noexcept;
   Status retain(Sequence &s, const berth_kv_op &op) noexcept;
   void close(Sequence &s) noexcept;
+  void release(Sequence &s) noexcept;
+  // ---- counted pages (kv_counted.cpp)
+  // Those of a sequence's first so many blocks that a life cycle keeps.
+  int64_t present(int32_t l, int64_t blocks, int64_t history) const noexcept;
+  Status open_counted(berth_kv_op &op) noexcept;
+  Status resize_counted(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept;
+  void close_counted(Sequence &s) noexcept;
+  int32_t check_counted() const;
   void advance(Sequence &s, int32_t history) noexcept;
   PrefixTree::Retention retention(const Sequence &s, int32_t block) const noexcept;
   Status lookup(berth_kv_op &op) noexcept;
@@ -202,7 +270,9 @@ class KvCache {
     int32_t tokens;
   };
   Found search(int32_t root, std::span<const int32_t> prompt) noexcept;
+  int32_t in_use(const PrefixTree::Match &match) const noexcept;
   int32_t usable(const PrefixTree::Match &match) const noexcept;
+  bool is_snapshot(const PrefixTree::Match &match) const noexcept;
   bool windows_hold(int32_t blocks, int64_t history) const noexcept;
 
   // ---- levels (kv_levels.cpp)
@@ -217,6 +287,7 @@ class KvCache {
   void move_down(int32_t block, int32_t l, int32_t level, uint64_t epoch) noexcept;
   void move_up(int32_t block, int32_t l, int32_t level) noexcept;
   void leave(int32_t block, int32_t l, uint64_t epoch) noexcept;
+  void emit_level(int32_t block, int32_t l, int32_t level, int32_t old_level) noexcept;
   Status bring_up(Sequence &s, int32_t level, const Needs &extra, berth_kv_op &op) noexcept;
   template <class Visit>
   void each_page(int32_t level, int32_t group, Visit visit) noexcept;
@@ -289,8 +360,13 @@ class KvCache {
   void drop_special(int32_t l, int32_t block) noexcept;
 
   // ---- tables and events
+  bool valid(const berth_kv_batch &batch, int64_t rows) const noexcept;
+  Status gather(berth_kv_batch &batch, size_t rows, int64_t tokens, int64_t used) noexcept;
+  uint64_t key_of(const KvScope &scope, int32_t last, std::span<const int32_t> block) const noexcept;
   void edit(const Sequence &s, int32_t beam, int32_t l, int32_t first, int32_t end) noexcept;
   void clear_rows(const Sequence &s) noexcept;
+  void emit_priority(int32_t run) noexcept;
+  int32_t broken() const;
   void emit(int32_t kind, int32_t block, int32_t l, const KvScope &scope, int32_t fill, int32_t level,
             int32_t old_level, int32_t priority) noexcept;
 
@@ -339,6 +415,7 @@ class KvCache {
   uint64_t uid_ = 0;
   uint64_t event_ = 0;
   int64_t now_ = 0;
+  int32_t broken_ = 0;  // the invariant that was found broken
   berth_kv_stats counts_{};
 
   int32_t depth_ = 0;  // transfers under way at most; 0: none

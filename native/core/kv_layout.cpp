@@ -155,6 +155,14 @@ Status KvLayout::plan(std::span<const berth_kv_buffer> buffers, int32_t tokens_p
   return Status::kOk;
 }
 
+KvLayout KvLayout::counted(int32_t tokens_per_block) {
+  KvLayout layout;
+  layout.tokens_per_block_ = tokens_per_block;
+  layout.groups_ = 1;
+  layout.life_cycles_ = {{LifeCycle::kFull, 0, 0, 0}};
+  return layout;
+}
+
 int64_t KvLayout::slot_bytes(int32_t group) const noexcept {
   int64_t bytes = 0;
   for (const Pool &pool : pools_) bytes += pool.group == group ? pool.slot_bytes : 0;

@@ -65,6 +65,8 @@ class KvLayout {
 
   // kOk, or kArgument with the buffer that can't be in *bad (-1: their number or the block size). Throws
   // std::bad_alloc.
+  // One life cycle that keeps everything, without buffers: for pages that are only counted.
+  static KvLayout counted(int32_t tokens_per_block);
   static Status plan(std::span<const berth_kv_buffer> buffers, int32_t tokens_per_block, KvLayout &out, int32_t &bad);
 
   int32_t tokens_per_block() const noexcept { return tokens_per_block_; }

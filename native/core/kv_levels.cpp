@@ -137,7 +137,10 @@ void KvCache::evict_block(int32_t run, int32_t level) noexcept {
 void KvCache::evict_special(int32_t l, int32_t block, int32_t level) noexcept {
   Needs needs{};
   needs[at(group_of(l))] = 1;
+  const int32_t run = tree_->ended_by(block);
+  const bool whole = run == kNone || tree_->run(run).fill == config_.tokens_per_block;
   for (int32_t to = level + 1; to < kLevels && config_.default_priority >= config_.offload_min_priority; ++to) {
+    if (to == kDisk && !whole) break;
     const bool fits = takes(to, 1) && room(to, needs);
     if (loc(block, l) == kNone) return;  // the block went, to make that room
     if (!fits) continue;
@@ -174,7 +177,14 @@ void KvCache::move_down(int32_t block, int32_t l, int32_t level, uint64_t epoch)
   --cached_[upper];
   ++cached_[lower];
   loc(block, l) = level << kLevelShift | to;
-  emit(BERTH_KV_UPDATED, block, l, {}, config_.tokens_per_block, level, level_of(from), config_.default_priority);
+  emit_level(block, l, level, level_of(from));
+}
+
+// A page of the index is on another level now.
+void KvCache::emit_level(int32_t block, int32_t l, int32_t level, int32_t old_level) noexcept {
+  if (!ring_) return;
+  const PrefixTree::Run &run = tree_->run(tree_->run_of(block));
+  emit(BERTH_KV_UPDATED, block, l, {}, run.fill, level, old_level, run.priority);
 }
 
 // The index gives up a page. What is on its way from or to the disk keeps its slot there until it has arrived.
@@ -223,6 +233,7 @@ void KvCache::each_page(int32_t level, int32_t group, Visit visit) noexcept {
 Status KvCache::adjust(std::span<const int64_t> pages, int32_t &pool, int64_t &deficit) {
   const int32_t groups = layout_.groups();
   if (pages.size() != slots_.size()) return Status::kArgument;
+  if (broken_ != 0 || counted()) return Status::kState;
   for (size_t i = 0; i < pages.size(); ++i) {
     const bool disk = i >= at(kDisk * groups);
     if (pages[i] < (i < at(groups) ? 1 : 0) || pages[i] > most_[i] || (disk && pages[i] != slots_[i].capacity())) {
@@ -387,20 +398,21 @@ void KvCache::move_up(int32_t block, int32_t l, int32_t level) noexcept {
   leave(block, l, launch_);
   ++cached_[upper];
   loc(block, l) = level << kLevelShift | to;
-  emit(BERTH_KV_UPDATED, block, l, {}, config_.tokens_per_block, level, level_of(from), config_.default_priority);
+  emit_level(block, l, level, level_of(from));
 }
 
 Status KvCache::prefetch(Sequence &s, berth_kv_op &op) noexcept {
   if (op.a < 0 || op.a >= kDisk) return Status::kArgument;
+  if (counted()) return Status::kState;
   if (s.active) return Status::kState;
-  if (s.lost != 0) return missing(s, op);
+  if (s.lost) return missing(s, op);
   const Status status = bring_up(s, op.a, {}, op);
   return status == Status::kPending ? Status::kOk : status;
 }
 
 // What became of a sequence that lost pages; said once.
 Status KvCache::missing(Sequence &s, berth_kv_op &op) noexcept {
-  s.lost = 0;
+  s.lost = false;
   op.matched = s.committed;
   return Status::kMissing;
 }
@@ -558,8 +570,7 @@ void KvCache::land(Flight &flight, bool good) noexcept {
   --cached_[lower];
   ++cached_[upper];
   loc(flight.block, flight.life_cycle) = flight.level << kLevelShift | flight.slot;
-  emit(BERTH_KV_UPDATED, flight.block, flight.life_cycle, {}, config_.tokens_per_block, flight.level, kDisk,
-       config_.default_priority);
+  emit_level(flight.block, flight.life_cycle, flight.level, kDisk);
 }
 
 // ------------------------------------------------------------------------------ losses
@@ -567,9 +578,7 @@ void KvCache::land(Flight &flight, bool good) noexcept {
 // The run that begins with a block, split off if need be; of what the index has forgotten, the run that the block is
 // in.
 int32_t KvCache::isolate(int32_t block) noexcept {
-  int32_t last = block;
-  while (tree_->ended_by(last) == kNone) last = tree_->next(last);
-  const int32_t run = tree_->ended_by(last);
+  const int32_t run = tree_->run_of(block);
   if (tree_->run(run).first == block || tree_->run(run).orphan) return run;
   int32_t offset = 0;
   for (int32_t b = tree_->run(run).first; b != block; b = tree_->next(b)) ++offset;
@@ -630,9 +639,9 @@ void KvCache::shorten(Sequence &s, int32_t blocks) noexcept {
   if (run != kNone) tree_->pin(run);
   PrefixTree::Match match{run, run == kNone ? 0 : tree_->run(run).length, blocks,
                           blocks == 0 ? kNone : tree_->run(run).last};
-  release(s);
+  empty(s);
   s.beams = 1;
-  s.lost = 1;
+  s.lost = true;
   s.committed = s.history = s.capacity = 0;
   if (run == kNone) {
     s.commit = s.commit == Commit::kStopped ? s.commit : Commit::kVirtualStop;

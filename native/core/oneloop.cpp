@@ -21,7 +21,7 @@ CountedCaches::CountedCaches(Table &table, const berth_rules &rules) : table_(ta
 }
 
 bool CountedCaches::create(int32_t row) {
-  if (caches_ >= rules_.index_slots) return false;
+  if (caches_ >= rules_.leases) return false;
   ++caches_;
   table_.side[row].cache_tokens = 0;
   table_.side[row].cache_active = 0;
@@ -156,6 +156,10 @@ class OneLoop {
     t_.paused[plan_.paused++] = index;
   }
   void recompute(int32_t index);
+  Step stop(berth_wait_reason reason) {
+    stopped_by_ = reason;
+    return Step::kStop;
+  }
 
   Step visit(int32_t place);
   Step generation(int32_t place);
@@ -181,7 +185,8 @@ class OneLoop {
   int32_t end_ = 0;           // phase 1 looks at places before this
   int32_t frontier_ = 0;      // recompute victims are found before this
   int32_t evicted_from_ = 0;  // places in [evicted_from_, n) may have been suspended in this pass
-  int32_t deferred_ = 0;      // entries of list_a: contexts and encoders for phase 2
+  berth_wait_reason stopped_by_ = BERTH_WAIT_NONE;
+  int32_t deferred_ = 0;  // entries of list_a: contexts and encoders for phase 2
   bool delays_ = false;
   bool delayed_ = false;  // somebody waits for a prefix
 };
@@ -193,6 +198,7 @@ Status OneLoop::run() {
     const int32_t index = t_.active[i];
     if (!t_.sound(index)) return t_.unsound(index);
     berth_row &row = t_.rows[index];
+    if (row.state == BERTH_STATE_ENCODER_INIT && in_range(row) && !cross_) return t_.refuse(index, BERTH_FIELD_STATE);
     if (row.state == BERTH_STATE_RETIRING) claim(row);
     // What phase 1 never reaches waits for pages, tokens or a place; what is outside for something else.
     const bool inside = in_range(row) || row.state == BERTH_STATE_GENERATION_INIT;
@@ -200,8 +206,13 @@ Status OneLoop::run() {
                                            : inside          ? static_cast<int32_t>(BERTH_WAIT_PAGES)
                                                              : Table::outside_reason(row));
   }
-  for (int32_t place = 0; place < end_; ++place) {
-    if (visit(place) == Step::kStop) break;
+  int32_t place = 0;
+  while (place < end_ && visit(place) == Step::kNext) ++place;
+  // Who ended the phase says itself why; those behind it wait for the same.
+  for (int32_t k = place; k < end_; ++k) {
+    berth_row &row = row_at(k);
+    const bool inside = in_range(row) || row.state == BERTH_STATE_GENERATION_INIT;
+    if (inside && row.in_flight == 0 && !dropped(t_.active[k])) row.wait_reason = static_cast<int16_t>(stopped_by_);
   }
   const Status status = second_phase();
   if (status != Status::kOk) return status;
@@ -230,10 +241,7 @@ OneLoop::Step OneLoop::visit(int32_t place) {
   berth_row &row = t_.rows[index];
   if (dropped(index) || row.in_flight > 0) return Step::kNext;
   if (row.state == BERTH_STATE_GENERATION_INIT) {
-    if (!adapter_fits(row)) {
-      row.wait_reason = BERTH_WAIT_ADAPTER;
-      return Step::kStop;
-    }
+    if (!adapter_fits(row)) return stop(BERTH_WAIT_ADAPTER);
     if (!caches_.prepare_receive(index)) {
       row.wait_reason = t_.side[index].cache_tokens < 0 ? BERTH_WAIT_LEASE : BERTH_WAIT_PAGES;
       return Step::kNext;
@@ -243,7 +251,7 @@ OneLoop::Step OneLoop::visit(int32_t place) {
     t_.receiving[plan_.receiving++] = index;
     return Step::kNext;
   }
-  if (full()) return Step::kStop;
+  if (full()) return stop(BERTH_WAIT_BATCH);
   if (!in_range(row)) return Step::kNext;
   if (row.state == BERTH_STATE_ENCODER_INIT || is_context(row.state)) {
     t_.list_a[deferred_++] = index;
@@ -255,15 +263,9 @@ OneLoop::Step OneLoop::visit(int32_t place) {
 OneLoop::Step OneLoop::generation(int32_t place) {
   const int32_t index = t_.active[place];
   berth_row &row = t_.rows[index];
-  if (!adapter_fits(row)) {
-    row.wait_reason = BERTH_WAIT_ADAPTER;
-    return Step::kStop;
-  }
+  if (!adapter_fits(row)) return stop(BERTH_WAIT_ADAPTER);
   const int64_t n = static_cast<int64_t>(row.beam_width) + row.draft_tokens;
-  if (used_ + n > max_tokens_) {
-    row.wait_reason = BERTH_WAIT_TOKENS;
-    return Step::kStop;
-  }
+  if (used_ + n > max_tokens_) return stop(BERTH_WAIT_TOKENS);
   if (beam_ == 0) beam_ = row.beam_width;
   if (row.beam_width != beam_) {
     row.wait_reason = BERTH_WAIT_BATCH;
@@ -272,7 +274,7 @@ OneLoop::Step OneLoop::generation(int32_t place) {
   if (!caches_.allocate_generation(index) && !evict_and_retry(place) &&
       !(rules_.recompute_pause == 1 && recompute_and_retry(place))) {
     if (caches_.resident(index)) pause(index);
-    return Step::kStop;
+    return stop(BERTH_WAIT_PAGES);
   }
   row.wait_reason = BERTH_WAIT_NONE;
   claim(row);
@@ -401,7 +403,6 @@ Status OneLoop::second_phase() {
         row.wait_reason = BERTH_WAIT_TOKENS;
         break;
       }
-      if (!cross_) return t_.refuse(index, BERTH_FIELD_STATE);
       claim(row);
       used_ += n;
       ++taken_;
@@ -442,7 +443,7 @@ OneLoop::Step OneLoop::context(int32_t index) {
   }
   const int64_t remaining = row.prompt_tokens - row.context_cursor;
   // Without prefix sharing what the cache saves isn't counted as saved.
-  int64_t charged = rules_.prefix_sharing == 1 || !first ? remaining : whole;
+  int64_t charged = rules_.prefix_sharing == 1 || !first ? remaining : std::max(whole, remaining);
   if (chunked_) {
     charged = chunk_size(index, charged);
     if (charged <= 0) {

@@ -44,11 +44,21 @@ class ZeroedArray {
 // first, and then whoever uses them must wait for the epoch that take() reports.
 class PageSlots {
  public:
-  explicit PageSlots(int32_t capacity = 0)
-      : capacity_(capacity), ready_(capacity), waiting_(capacity), epochs_(static_cast<size_t>(capacity)) {}
+  // Whether slots have numbers. Those that have none take no memory, however many there are; count() alone is for them.
+  enum class Kind { kNamed, kCounted };
 
-  int32_t capacity() const noexcept { return capacity_; }
-  int32_t free() const noexcept { return ready_.size + waiting_.size + capacity_ - issued_; }
+  explicit PageSlots(int64_t capacity = 0, Kind kind = Kind::kNamed)
+      : capacity_(capacity),
+        kind_(kind),
+        ready_(numbers()),
+        waiting_(numbers()),
+        epochs_(static_cast<size_t>(numbers())) {}
+
+  int64_t capacity() const noexcept { return capacity_; }
+  int64_t free() const noexcept { return ready_.size + waiting_.size + capacity_ - issued_; }
+
+  // Takes n slots that have no numbers, n <= free(), or gives back -n.
+  void count(int64_t n) noexcept { issued_ += n; }
 
   // Takes n slots, n <= free(); the epoch that must have completed before they are written (0: none).
   uint64_t take(int32_t *out, int32_t n) noexcept {
@@ -56,8 +66,8 @@ class PageSlots {
     const int32_t ready = std::min(ready_.size, n);
     ready_.pop(out, ready);
     int32_t taken = ready;
-    const int32_t fresh = std::min(n - taken, capacity_ - issued_);
-    for (int32_t i = 0; i < fresh; ++i) out[taken++] = issued_++;
+    const int32_t fresh = static_cast<int32_t>(std::min<int64_t>(n - taken, capacity_ - issued_));
+    for (int32_t i = 0; i < fresh; ++i) out[taken++] = static_cast<int32_t>(issued_++);
     for (; taken < n; ++taken) {
       wait = std::max(wait, epochs_[static_cast<size_t>(waiting_.head)]);
       waiting_.pop(out + taken, 1);
@@ -104,9 +114,10 @@ class PageSlots {
     ready_.each(see);
     waiting_.each(see);
   }
-  int32_t issued() const noexcept { return issued_; }
+  int32_t issued() const noexcept { return static_cast<int32_t>(issued_); }
 
  private:
+  int32_t numbers() const noexcept { return kind_ == Kind::kNamed ? static_cast<int32_t>(capacity_) : 0; }
   struct Ring {
     explicit Ring(int32_t n) : slots(static_cast<size_t>(n)), capacity(n) {}
     int32_t tail() const noexcept {
@@ -137,8 +148,9 @@ class PageSlots {
     int32_t size = 0;
   };
 
-  int32_t capacity_;
-  int32_t issued_ = 0;
+  int64_t capacity_;
+  Kind kind_;
+  int64_t issued_ = 0;  // named: slots that were handed out at least once
   uint64_t completed_ = 0;
   uint64_t last_ = 0;
   Ring ready_;

@@ -819,18 +819,13 @@ void PrefixTree::set_expiry(int32_t run, int64_t when) noexcept {
   heap_up(static_cast<int32_t>(heap_.size()) - 1);
 }
 
-void PrefixTree::expire(int64_t now, int32_t default_priority) noexcept {
-  while (!heap_.empty() && runs_[at(heap_[0])].expires <= now) {
-    const int32_t run = heap_[0];
-    Run &r = runs_[at(run)];
-    set_expiry(run, kNever);
-    if (r.priority == default_priority) continue;
-    const bool listed = r.listed;
-    if (listed) unlist(run);
-    r.priority = static_cast<uint8_t>(default_priority);
-    if (r.dependents == 0 || r.rank < r.priority) r.rank = r.priority;
-    if (listed) list(run);
-  }
+void PrefixTree::fall(int32_t run, int32_t priority) noexcept {
+  Run &r = runs_[at(run)];
+  const bool listed = r.listed;
+  if (listed) unlist(run);
+  r.priority = static_cast<uint8_t>(priority);
+  if (r.dependents == 0 || r.rank < r.priority) r.rank = r.priority;
+  if (listed) list(run);
 }
 
 // ------------------------------------------------------------------------------ self-examination

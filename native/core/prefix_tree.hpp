@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -134,6 +135,28 @@ class PrefixTree {
   int32_t covered(int32_t run, std::span<const int32_t> tokens) const noexcept;
   void set_level(int32_t run, int32_t level) noexcept;
   void set_retention(int32_t run, const Retention &retention) noexcept;
+  // Blocks [first, end) of the path whose last block, the run's, is number blocks - 1 are kept so from now on: runs
+  // part at the borders. An orphan stays as it is. changed(run).
+  template <class Changed>
+  void retain(int32_t run, int32_t blocks, int32_t first, int32_t end, int32_t priority, int64_t expires,
+              Changed changed) noexcept {
+    while (run != kNone && blocks > first && !runs_[at(run)].orphan) {
+      const int32_t start = blocks - runs_[at(run)].length;
+      const int32_t low = std::max(first, start);
+      const int32_t high = std::min(end, blocks);
+      const Run &r = runs_[at(run)];
+      if (low < high && (r.priority != priority || r.expires != expires)) {
+        if (high < blocks) run = split(run, high - start);
+        if (low > start) split(run, low - start);
+        set_retention(run, {priority, runs_[at(run)].tenant, expires});
+        changed(run);
+        blocks = low;
+      } else {
+        blocks = start;
+      }
+      run = runs_[at(run)].parent;
+    }
+  }
 
   // ------------------------------------------------------------------------------ evicting
 
@@ -193,8 +216,17 @@ class PrefixTree {
     }
   }
 
-  // Priorities whose time has passed fall to the default.
-  void expire(int64_t now, int32_t default_priority) noexcept;
+  // Priorities whose time has passed fall to the default. changed(run).
+  template <class Changed>
+  void expire(int64_t now, int32_t default_priority, Changed changed) noexcept {
+    while (!heap_.empty() && runs_[at(heap_[0])].expires <= now) {
+      const int32_t run = heap_[0];
+      set_expiry(run, kNever);
+      if (runs_[at(run)].priority == default_priority) continue;
+      fall(run, default_priority);
+      changed(run);
+    }
+  }
 
   // ------------------------------------------------------------------------------ reading
 
@@ -209,9 +241,14 @@ class PrefixTree {
   int32_t ended_by(int32_t block) const noexcept {
     return links_[at(block)].next < 0 ? -2 - links_[at(block)].next : kNone;
   }
+  // The run that a block lies in. Takes time in what follows it there.
+  int32_t run_of(int32_t block) const noexcept {
+    while (links_[at(block)].next >= 0) block = links_[at(block)].next;
+    return -2 - links_[at(block)].next;
+  }
   const KvScope &scope(int32_t root) const noexcept { return scopes_[at(runs_[at(root)].first)]; }
   int32_t first_root() const noexcept { return first_root_; }
-  int32_t free_blocks() const noexcept { return free_blocks_.free(); }
+  int32_t free_blocks() const noexcept { return static_cast<int32_t>(free_blocks_.free()); }
   // Blocks of unreferenced runs on a level.
   int64_t listed_blocks(int32_t level) const noexcept { return listed_blocks_[at(level)]; }
   int64_t tenant_blocks(int32_t tenant) const noexcept { return tenant_blocks_[at(tenant)]; }
@@ -275,9 +312,9 @@ class PrefixTree {
   void heap_up(int32_t i) noexcept;
   void heap_down(int32_t i) noexcept;
   void set_expiry(int32_t run, int64_t when) noexcept;
+  void fall(int32_t run, int32_t priority) noexcept;
 
   Config config_;
-  uint32_t default_priority_ = 35;
   ZeroedArray<int32_t> tokens_;
   ZeroedArray<Link> links_;
   PageSlots free_blocks_;

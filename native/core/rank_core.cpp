@@ -30,20 +30,40 @@ bool countable(int32_t prompt_tokens, int32_t max_new_tokens) {
 // this many steps later.
 constexpr int32_t kAhead = 12;
 
-constexpr int64_t kManyPages = int64_t{1} << 60;
+constexpr int64_t kManyPages = int64_t{1} << 44;
 
-// Pages are counted to a request's end, so windows don't matter: one pool.
-constexpr berth_pool kCountedPages = {std::numeric_limits<int32_t>::max(), 0, 0, -1, 0, 0};
+// One step of a rolling hash.
+constexpr uint64_t mixed(uint64_t hash, uint64_t value) {
+  const uint64_t h = (hash ^ value) * 0x9E3779B97F4A7C15ull;
+  return h ^ (h >> 32);
+}
 
-berth_table_config table_config(const berth_core_config &core) {
+bool promises(const berth_core_config &core) { return core.capacity != BERTH_POLICY_MAX_UTILIZATION; }
+
+bool has_windows(const KvCache &kv) {
+  const auto &lives = kv.layout().life_cycles();
+  return std::any_of(lives.begin(), lives.end(), [](const LifeCycle &life) { return !life.full(); });
+}
+
+berth_table_config table_config(const berth_core_config &core, int32_t pools) {
   berth_table_config config{};
   config.struct_size = sizeof config;
   config.rows = core.rows + 1;
-  config.pools = 1;
+  config.pools = pools;
   return config;
 }
 
-berth_rules rules_of(const berth_core_config &core) {
+// What a pool looks back on is the cache's business.
+std::vector<berth_pool> pools_of(const berth_core_config &core, const KvCache &kv) {
+  std::vector<berth_pool> pools;
+  for (int32_t p = 0; p < kv.layout().groups(); ++p) {
+    const int64_t total = core.pages < 0 ? -1 : kv.slots(0, p);
+    pools.push_back(berth_pool{std::numeric_limits<int32_t>::max(), 0, 0, total, 0, 0});
+  }
+  return pools;
+}
+
+berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   berth_rules rules{};
   rules.struct_size = sizeof rules;
   rules.set = core.policy_set;
@@ -62,6 +82,9 @@ berth_rules rules_of(const berth_core_config &core) {
   rules.chunking = core.chunking;
   rules.chunk_unit = 1;
   rules.exclusive_flight = core.exclusive_flight;
+  rules.prefix_sharing = core.prefix_sharing;
+  rules.reuse = kv.counted() ? 0 : BERTH_CACHE_SELF;
+  rules.variable_window = has_windows(kv) ? BERTH_CACHE_SELF : 0;
   return rules;
 }
 
@@ -80,19 +103,53 @@ bool RankCore::valid(const berth_core_config &c) {
          c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
          (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
          c.pages >= -1 && (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
-         (c.capacity == BERTH_POLICY_GUARANTEED_NO_EVICT || c.capacity == BERTH_POLICY_STATIC_BATCH);
+         c.capacity >= BERTH_POLICY_GUARANTEED_NO_EVICT && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
+         (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing);
 }
 
-RankCore::RankCore(const berth_core_config &config)
+bool RankCore::valid(const berth_core_config &c, const berth_kv_config &kv) {
+  const int64_t longest = int64_t{c.max_seq_len} + c.draft_tokens;
+  // Who is scheduled past its end would compute where there are no pages.
+  return kv.struct_size == sizeof kv && kv.memory != BERTH_KV_COUNTED && c.max_seq_len >= 1 && c.pages == 0 &&
+         c.range_end <= BERTH_STATE_RETIRING && c.tokens_per_block == kv.tokens_per_block &&
+         longest <= int64_t{kv.max_blocks} * kv.tokens_per_block && kv.sequences >= c.leases && kv.beams == 1 &&
+         kv.rows >= int64_t{c.leases} + std::max(c.reserved_leases, 1) && kv.max_utilisation == 65536 &&
+         kv.mode == BERTH_KV_SYNCHRONOUS;
+}
+
+RankCore::Counted RankCore::counted(const berth_core_config &core) {
+  Counted counted{};
+  berth_kv_config &c = counted.config;
+  c.struct_size = sizeof c;
+  c.tokens_per_block = core.tokens_per_block;
+  c.max_blocks = std::numeric_limits<int32_t>::max();
+  c.sequences = core.leases;
+  c.rows = core.leases;
+  c.beams = c.scopes = c.tenants = c.staging = c.token_arena = 1;
+  c.max_utilisation = 65536;
+  c.memory = BERTH_KV_COUNTED;
+  counted.layout = KvLayout::counted(core.tokens_per_block);
+  counted.pages = {core.pages < 0 ? kManyPages : std::min(core.pages, kManyPages), 0, 0};
+  return counted;
+}
+
+RankCore::RankCore(const berth_core_config &config, KvCache &kv)
     : config_(config),
       dummy_(config.rows),
       batch_capacity_(config.max_batch_size + 1),
       ring_size_(config.pending_batches + 2),
       token_limit_(config.max_num_tokens > 0 ? config.max_num_tokens : std::numeric_limits<int32_t>::max()),
-      table_(table_config(config), &kCountedPages, 0),
-      rules_(rules_of(config)),
+      table_(table_config(config, kv.layout().groups()), pools_of(config, kv).data(),
+             config.prefix_sharing ? config.rows : 0),
+      rules_(rules_of(config, kv)),
       seats_(config.seats, 1, false),
       leases_(config.leases, config.reserved_leases, false),
+      kv_(kv),
+      promises_(promises(config)),
+      caches_(!kv.counted()),
+      pages_(kv, RankPages::Config{config.rows, 1 + config.draft_tokens,
+                                   promises_ ? RankPages::Promise::kToTheEnd : RankPages::Promise::kNone,
+                                   kv.counted() ? 0 : config.max_seq_len}),
       rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
       load_(static_cast<size_t>(config.rows) + 1),
@@ -100,16 +157,19 @@ RankCore::RankCore(const berth_core_config &config)
       free_rows_(static_cast<size_t>(config.rows)),
       active_(table_.active),
       admits_(static_cast<size_t>(config.rows)),
+      arrivals_(static_cast<size_t>(config.rows)),
       changes_(static_cast<size_t>(config.rows)),
       receives_(static_cast<size_t>(config.rows) + 1),
       done_(static_cast<size_t>(config.rows) + 1),
       entries_(static_cast<size_t>(ring_size_) * batch_capacity_),
       results_(static_cast<size_t>(ring_size_) * batch_capacity_),
+      sampled_(static_cast<size_t>(ring_size_) * batch_capacity_),
+      slot_launch_(static_cast<size_t>(ring_size_)),
+      table_rows_(kv.counted() ? 0 : static_cast<size_t>(batch_capacity_)),
       slot_size_(static_cast<size_t>(ring_size_)),
       slot_busy_(static_cast<size_t>(ring_size_)),
       pipe_(static_cast<size_t>(ring_size_)),
-      claims_(static_cast<size_t>(config.rows) + 1) {
-  table_.pools[0].total = config.pages;
+      claims_(2 * static_cast<size_t>(config.rows) + 2) {
   for (int32_t i = 0; i < config.rows; ++i) free_rows_[i] = config.rows - 1 - i;  // lowest row on top
   berth_row &dummy = rows_[dummy_];
   dummy.request_id = std::numeric_limits<uint64_t>::max();
@@ -118,6 +178,7 @@ RankCore::RankCore(const berth_core_config &config)
   dummy.prompt_tokens = dummy.context_cursor = dummy.max_new_tokens = 1;
   dummy.seat = config.seats;                                      // the reserved seat
   dummy.lease = config.reserved_leases > 0 ? config.leases : -1;  // the first reserved lease
+  iteration_.batch_slot = -1;
   describe();
 }
 
@@ -133,19 +194,24 @@ void RankCore::map(berth_core_memory &out) {
   out.done_address = address(done_.data());
   out.entry_address = address(entries_.data());
   out.result_address = address(results_.data());
+  out.sampled_address = address(sampled_.data());
   out.active_address = address(active_.data());
+  out.free_address = address(free_rows_.data());
+  out.token_address = pages_.tokens() ? address(pages_.token_data()) : 0;
+  out.token_stride = pages_.tokens() ? config_.max_seq_len : 0;
   out.ring = ring_size_;
   out.entries_per_batch = batch_capacity_;
+  out.seats = seats_.capacity();
+  out.leases = leases_.capacity();
+  out.reserved_leases = leases_.reserved();
+  out.batch_positions = batch_capacity_ - 1;
 }
 
-void RankCore::mix(uint64_t value) {
-  uint64_t h = (iteration_.decision_hash ^ value) * 0x9E3779B97F4A7C15ull;
-  iteration_.decision_hash = h ^ (h >> 32);
-}
+void RankCore::mix(uint64_t value) { iteration_.decision_hash = mixed(iteration_.decision_hash, value); }
 
-int64_t RankCore::pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) const {
-  return (prompt_tokens + max_new_tokens + config_.draft_tokens + config_.tokens_per_block - 1) /
-         config_.tokens_per_block;
+// Tokens that it has pages for at its end.
+int64_t RankCore::end_of(const berth_row &row) const {
+  return int64_t{row.prompt_tokens} + row.max_new_tokens + config_.draft_tokens;
 }
 
 RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const {
@@ -153,11 +219,17 @@ RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_n
   if (!countable(prompt_tokens, max_new_tokens) || int64_t{prompt_tokens} + max_new_tokens > longest) {
     return Fit{BERTH_WAIT_TOKENS, int64_t{prompt_tokens} + max_new_tokens, longest};
   }
-  if (state == BERTH_STATE_CONTEXT_INIT && config_.chunking == BERTH_CHUNK_NONE && prompt_tokens > token_limit_) {
-    return Fit{BERTH_WAIT_TOKENS, prompt_tokens, token_limit_};
+  // Who is paused comes back with what it made as its prompt, be it all but the last token.
+  const int64_t context = promises_ ? prompt_tokens : int64_t{prompt_tokens} + max_new_tokens - 1;
+  const bool computes = state == BERTH_STATE_CONTEXT_INIT || !promises_;
+  if (computes && config_.chunking == BERTH_CHUNK_NONE && context > token_limit_) {
+    return Fit{BERTH_WAIT_TOKENS, context, token_limit_};
   }
-  const int64_t need = pages_needed(prompt_tokens, max_new_tokens);
-  if (config_.pages >= 0 && need > config_.pages) return Fit{BERTH_WAIT_PAGES, need, config_.pages};
+  for (int32_t p = 0; config_.pages >= 0 && p < pages_.pools(); ++p) {
+    const int64_t end = int64_t{prompt_tokens} + max_new_tokens + config_.draft_tokens;
+    const int64_t need = std::max(pages_.most(p, end), pages_.whole(p, context));
+    if (need > pages_.total(p)) return Fit{BERTH_WAIT_PAGES, need, pages_.total(p)};
+  }
   return Fit{BERTH_WAIT_NONE, 0, 0};
 }
 
@@ -170,11 +242,17 @@ Status RankCore::schedule() {
   berth_iteration &it = iteration_;
   it.done = it.receives = it.stale_changes = it.tokens_out = 0;
   it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
-  it.launched = it.due = 0;
+  it.launched = it.due = it.paused = it.short_of_pages = 0;
+  it.batch_hash = 0;
   it.due_slot = it.launched_slot = -1;
   std::memset(it.deferred, 0, sizeof it.deferred);
   claim_count_ = 0;
 
+  // The caller knows which rows they get, and may have put tokens there: taken before anybody leaves.
+  for (int32_t i = 0; i < it.admits; ++i) {
+    arrivals_[static_cast<size_t>(i)] = free_rows_.back();
+    free_rows_.pop_back();
+  }
   apply_changes();
   admit();
   it.resident = active_count_ - (dummy_active_ ? 1 : 0);
@@ -186,6 +264,8 @@ Status RankCore::schedule() {
     put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
   }
   it.batch = slot_size_[building_];
+  it.batch_slot = building_;
+  if (it.real > 0) mix(it.batch_hash);
   it.admits = it.changes = 0;
   phase_ = Phase::kLaunch;
   return Status::kOk;
@@ -200,6 +280,10 @@ bool RankCore::inboxes_valid() const {
     if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0 || a.children < 0) return false;
     if (a.cached_tokens < 0 || a.cached_tokens > a.prompt_tokens) return false;
     if (!countable(a.prompt_tokens, a.max_new_tokens)) return false;
+    if ((a.tokens != 0 && !(a.tokens == 1 && caches_)) || (a.scope & ~3) != 0) return false;
+    if (caches_ && (int64_t{a.prompt_tokens} + a.max_new_tokens > config_.max_seq_len || a.cached_tokens != 0)) {
+      return false;
+    }
   }
   for (int32_t i = 0; i < it.changes; ++i) {
     const berth_change &c = changes_[i];
@@ -231,6 +315,11 @@ void RankCore::apply_changes() {
     } else {
       row.state = BERTH_STATE_GENERATION_TRANSFER_COMPLETE;
       row.generated_tokens = 1;  // the context worker made the first token
+      if (caches_) {
+        pages_.advance(change.row, row.prompt_tokens);
+        pages_.computed(change.row, row.prompt_tokens);
+      }
+      ask_for_next(change.row);
       if (row.generated_tokens >= row.max_new_tokens) end(change.row, BERTH_END_FINISHED);
     }
   }
@@ -240,8 +329,7 @@ void RankCore::apply_changes() {
 void RankCore::admit() {
   for (int32_t i = 0; i < iteration_.admits; ++i) {
     const berth_admit &a = admits_[i];
-    const int32_t index = free_rows_.back();
-    free_rows_.pop_back();
+    const int32_t index = arrivals_[static_cast<size_t>(i)];
     berth_row &row = rows_[index];
     row = berth_row{};
     row.request_id = a.request_id;
@@ -257,6 +345,9 @@ void RankCore::admit() {
     row.beam_width = 1;
     // Drafts are for tokens that are generated.
     row.draft_tokens = static_cast<int16_t>(a.state == BERTH_STATE_GENERATION_INIT ? config_.draft_tokens : 0);
+    table_.side[index] = berth_side_row{};
+    table_.side[index].cache_tokens = -1;
+    pages_.admit(index, KvScope{a.lora, a.salt, static_cast<uint32_t>(a.scope)}, a.tokens ? a.prompt_tokens : 0);
     set_demand(index);
     berth_cold_row &cold = cold_[index];
     cold = berth_cold_row{};
@@ -313,7 +404,7 @@ Status RankCore::build_batch() {
   building_ = static_cast<int32_t>(std::find(slot_busy_.begin(), slot_busy_.end(), 0) - slot_busy_.begin());
   slot_size_[building_] = 0;
   table_.schedule.active = active_count_ - (dummy_active_ ? 1 : 0);  // the dummy is the last one
-  table_.pools[0].free = config_.pages >= 0 ? config_.pages - pages_used_ : kManyPages;
+  for (int32_t p = 0; p < pages_.pools(); ++p) table_.pools[p].free = std::max<int64_t>(0, pages_.free(p));
   resident_ = 0;
   if (config_.transceiver && config_.policy_set == BERTH_SET_TRTLLM) {
     for (int32_t i = 0; i < table_.schedule.active; ++i) {
@@ -338,8 +429,14 @@ Status RankCore::build_batch() {
     if (i + kAhead < plan.generations) __builtin_prefetch(&rows_[table_.generations[i + kAhead]]);
     const int32_t index = table_.generations[i];
     const berth_row &row = rows_[index];
-    put(index, BERTH_ENTRY_GENERATION, row.beam_width + row.draft_tokens,
-        row.prompt_tokens + row.generated_tokens + row.pending_tokens - 1);
+    const int32_t tokens = row.beam_width + row.draft_tokens;
+    const int32_t position = row.prompt_tokens + row.generated_tokens + row.pending_tokens - 1;
+    if (int64_t{position} + tokens > pages_.room(index) && !grow(index, int64_t{position} + tokens)) {
+      ++iteration_.short_of_pages;
+      defer(index, BERTH_WAIT_PAGES);
+      continue;
+    }
+    put(index, BERTH_ENTRY_GENERATION, tokens, position);
   }
   if (dummy_active_) put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
   for (int32_t i = 0; i < plan.contexts; ++i) {
@@ -396,12 +493,77 @@ void RankCore::give_back(int32_t index) {
   }
 }
 
-// What it holds to its end is taken with the lease, at once.
-void RankCore::set_demand(int32_t index) {
+RankPages::Request RankCore::request_of(int32_t index) const {
   const berth_row &row = rows_[index];
-  const int64_t need = row.lease >= 0 ? 0 : pages_needed(row.prompt_tokens, row.max_new_tokens);
-  const int32_t pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
-  table_.demand[index] = berth_demand{pages, pages, pages, 0};
+  return RankPages::Request{index, row.lease, row.prompt_tokens, end_of(row), row.state != BERTH_STATE_GENERATION_INIT};
+}
+
+// What it lacks besides its lease; with it, it was promised the rest.
+void RankCore::set_demand(int32_t index) {
+  berth_demand *demand = &table_.demand[static_cast<size_t>(index) * pages_.pools()];
+  if (rows_[index].lease >= 0) {
+    std::fill_n(demand, pages_.pools(), berth_demand{});
+  } else {
+    const RankPages::Outlook outlook = pages_.look(request_of(index), demand);
+    table_.side[index].reusable_tokens = outlook.matched;
+    table_.side[index].first_block = config_.prefix_sharing ? outlook.next_key : 0;
+  }
+}
+
+// Others may have stored or evicted what it would find.
+void RankCore::look(int32_t index) {
+  if (caches_) set_demand(index);
+}
+
+// Without a promise: what its next step takes.
+void RankCore::ask_for_next(int32_t index) {
+  if (promises_) return;
+  const berth_row &row = rows_[index];
+  const int64_t end =
+      int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+  berth_demand *demand = &table_.demand[static_cast<size_t>(index) * pages_.pools()];
+  if (end > pages_.room(index)) {
+    pages_.step(index, end, demand);
+  } else if (demand->one_step != 0) {
+    std::fill_n(demand, pages_.pools(), berth_demand{});
+  }
+}
+
+// Spec 02 section 1.3. Stays so on a veto, as evictions do. Nothing launched holds the row.
+void RankCore::pause(int32_t index, int64_t *freed) {
+  berth_row &row = rows_[index];
+  berth_cold_row &cold = cold_[index];
+  for (int32_t p = 0; p < pages_.pools(); ++p) freed[p] = -pages_.free(p);
+  if (config_.pause == BERTH_PAUSE_SUSPEND) pages_.store(index);
+  pages_.close(index);
+  for (int32_t p = 0; p < pages_.pools(); ++p) freed[p] += pages_.free(p);
+  if (row.seat >= 0) seats_.release(cold.seat_handle, 0);
+  leases_.release(cold.lease_handle, 0);
+  row.lease = -1;
+  --resident_;
+  cold.pages = 0;
+  cold.paused_tokens += row.generated_tokens;
+  ++cold.pauses;
+  table_.pause(index, std::numeric_limits<int32_t>::max());
+  row.context_chunk = 0;
+  row.draft_tokens = 0;
+  set_demand(index);
+  ++iteration_.paused;
+  mix(~row.request_id);
+}
+
+// Pages for so many tokens of a row that is in the batch. False: there are none.
+bool RankCore::grow(int32_t index, int64_t tokens) {
+  const int32_t room = pages_.room(index);
+  if (!pages_.grow(index, tokens)) return false;
+  if (pages_.room(index) != room) claims_[claim_count_++] = Claim{index, kGrowth, room};
+  note_pages(index);
+  return true;
+}
+
+void RankCore::note_pages(int32_t index) {
+  cold_[index].pages =
+      static_cast<int32_t>(std::min<int64_t>(pages_.pages(index), std::numeric_limits<int32_t>::max()));
 }
 
 int32_t RankCore::claim(int32_t index, bool wants_seat) {
@@ -411,15 +573,25 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
   wants_seat = wants_seat && row.seat < 0;
   if (!wants_lease && !wants_seat) return BERTH_WAIT_NONE;
   const uint64_t key = cold.admission;  // unique for ever, unlike a caller's id
-  Claim claim{index, 0};
+  Claim claim{index, 0, 0};
   if (wants_lease) {
-    const int64_t need = pages_needed(row.prompt_tokens, row.max_new_tokens);
-    if (config_.pages >= 0 && pages_used_ + need > config_.pages) return BERTH_WAIT_PAGES;
+    for (int32_t p = 0; p < pages_.pools(); ++p) {
+      const berth_demand &demand = table_.demands(index)[p];
+      if ((promises_ ? demand.remaining : demand.one_step) > pages_.free(p)) return BERTH_WAIT_PAGES | p << 8;
+    }
     if (leases_.acquire(key, 0, cold.lease_handle) != Status::kOk) return BERTH_WAIT_LEASE;
     row.lease = static_cast<int32_t>(cold.lease_handle & 0xffffffffu);
-    cold.pages = static_cast<int32_t>(std::min<int64_t>(need, std::numeric_limits<int32_t>::max()));
-    pages_used_ += cold.pages;
     claim.what = kLease;
+    int32_t matched = 0;
+    if (!pages_.open(request_of(index), matched)) {
+      undo(claim);
+      return BERTH_WAIT_PAGES;
+    }
+    if (caches_ && is_context(row.state)) {
+      row.cached_tokens = row.context_cursor = matched;
+      table_.side[index].reusable_tokens = 0;
+    }
+    note_pages(index);
     set_demand(index);
   }
   if (wants_seat) {
@@ -437,6 +609,10 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
 void RankCore::undo(const Claim &claim) {
   berth_row &row = rows_[claim.row];
   berth_cold_row &cold = cold_[claim.row];
+  if (claim.what & kGrowth) {
+    pages_.shrink(claim.row, claim.room);
+    note_pages(claim.row);
+  }
   if (claim.what & kSeat) {
     seats_.release(cold.seat_handle, 0);
     row.seat = -1;
@@ -444,8 +620,9 @@ void RankCore::undo(const Claim &claim) {
   if (claim.what & kLease) {
     leases_.release(cold.lease_handle, 0);
     row.lease = -1;
-    pages_used_ -= cold.pages;
+    pages_.close(claim.row);
     cold.pages = 0;
+    if (caches_ && is_context(row.state)) row.cached_tokens = row.context_cursor = 0;
     set_demand(claim.row);
   }
 }
@@ -462,7 +639,8 @@ void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) 
   }
   if (kind != BERTH_ENTRY_DUMMY) {
     ++it.real;
-    mix(rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 40));
+    it.batch_hash = mixed(it.batch_hash, rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 33) ^
+                                             (uint64_t{kind == BERTH_ENTRY_CONTEXT} << 32));
   }
 }
 
@@ -487,7 +665,9 @@ Status RankCore::launch() {
   it.due_slot = it.held ? -1 : due_slot(launched);
   it.due = it.due_slot < 0 ? 0 : slot_size_[it.due_slot];
   if (it.due_slot >= 0) {
-    std::memset(&results_[static_cast<size_t>(it.due_slot) * batch_capacity_], 0, static_cast<size_t>(it.due));
+    const size_t first = static_cast<size_t>(it.due_slot) * batch_capacity_;
+    std::memset(&results_[first], 0, static_cast<size_t>(it.due));
+    std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
   }
   phase_ = Phase::kSettle;
   return Status::kOk;
@@ -495,6 +675,7 @@ Status RankCore::launch() {
 
 void RankCore::commit_batch() {
   slot_busy_[building_] = 1;
+  slot_launch_[building_] = ++launches_;
   const berth_entry *batch = batch_of(building_);
   const int32_t size = slot_size_[building_];
   for (int32_t i = 0; i < size; ++i) {
@@ -512,6 +693,7 @@ void RankCore::commit_batch() {
       row.draft_tokens = static_cast<int16_t>(config_.draft_tokens);
     }
     ++row.pending_tokens;
+    ask_for_next(batch[i].row);
   }
   remove_dummy();  // spec 01 section 7.3: it dies in the update right after the forward
 }
@@ -550,7 +732,10 @@ int32_t RankCore::due_slot(bool launched) {
 Status RankCore::settle() {
   if (phase_ != Phase::kSettle) return Status::kState;
   berth_iteration &it = iteration_;
+  if (it.launched && caches_) move_on();
   if (it.due_slot >= 0) {
+    settled_launch_ = slot_launch_[it.due_slot];
+    if (caches_) kv_.epoch(launches_, settled_launch_);
     const berth_entry *batch = batch_of(it.due_slot);
     for (int32_t i = 0; i < it.due; ++i) {
       if (i + kAhead < it.due) __builtin_prefetch(&rows_[batch[i + kAhead].row], 1);
@@ -566,6 +751,16 @@ Status RankCore::settle() {
   return Status::kOk;
 }
 
+// What the launched batch computes is history for the next one.
+void RankCore::move_on() {
+  kv_.epoch(launches_, settled_launch_);
+  const berth_entry *batch = batch_of(iteration_.launched_slot);
+  for (int32_t i = 0; i < slot_size_[iteration_.launched_slot]; ++i) {
+    if (batch[i].kind == BERTH_ENTRY_DUMMY) continue;
+    pages_.advance(batch[i].row, batch[i].position + (batch[i].kind == BERTH_ENTRY_CONTEXT ? batch[i].tokens : 1));
+  }
+}
+
 void RankCore::settle_entry(int32_t slot, int32_t index) {
   const berth_entry &entry = batch_of(slot)[index];
   if (entry.kind == BERTH_ENTRY_DUMMY) return;
@@ -579,6 +774,16 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
       tear_down(entry.row);
     }
     return;
+  }
+  if (makes_token && sampled_[static_cast<size_t>(slot) * batch_capacity_ + index] != -1) {
+    pages_.append(entry.row, row.prompt_tokens + row.generated_tokens,
+                  sampled_[static_cast<size_t>(slot) * batch_capacity_ + index]);
+  }
+  if (caches_) {
+    pages_.computed(entry.row, entry.position + (entry.kind == BERTH_ENTRY_CONTEXT ? entry.tokens : 1));
+    if (config_.prefix_sharing && is_context(row.state)) {
+      table_.side[entry.row].first_block = pages_.next_key(entry.row, row.prompt_tokens);
+    }
   }
   if (!makes_token) return;
   ++row.generated_tokens;
@@ -616,11 +821,12 @@ void RankCore::end(int32_t index, int32_t kind) {
 void RankCore::tear_down(int32_t index) {
   berth_row &row = rows_[index];
   berth_cold_row &cold = cold_[index];
-  done_[iteration_.done++] =
-      berth_done{row.request_id, cold.tag, index, end_kind_[index], row.generated_tokens, cold.deferrals};
+  done_[iteration_.done++] = berth_done{
+      row.request_id, cold.tag, index, end_kind_[index], row.generated_tokens + cold.paused_tokens, cold.deferrals};
+  if (end_kind_[index] != BERTH_END_FAILED) pages_.store(index);
   if (row.seat >= 0) seats_.release(cold.seat_handle, 0);
   if (row.lease >= 0) leases_.release(cold.lease_handle, 0);
-  pages_used_ -= cold.pages;
+  pages_.close(index);
   row.seat = row.lease = -1;
   cold.pages = 0;
   row.flags = BERTH_ROW_FINISHED;
@@ -664,7 +870,22 @@ void RankCore::describe() {
   }
   it.seats_used = seats_.used();
   it.leases_used = leases_.used();
-  it.pages_used = pages_used_;
+  it.pages_used = pages_.used();
+  it.free_rows = static_cast<int32_t>(free_rows_.size());
+}
+
+// ---------------------------------------------------------------------------------------- tables
+
+Status RankCore::prepare(berth_kv_batch &batch) {
+  if (phase_ != Phase::kSettle || !iteration_.launched || !caches_) return Status::kState;
+  const berth_entry *entries = batch_of(iteration_.launched_slot);
+  const int32_t size = slot_size_[iteration_.launched_slot];
+  for (int32_t i = 0; i < size; ++i) {
+    const bool dummy = entries[i].kind == BERTH_ENTRY_DUMMY;
+    table_rows_[static_cast<size_t>(i)] = {dummy ? 0 : pages_.handle(entries[i].row), config_.leases,
+                                           entries[i].position, entries[i].tokens};
+  }
+  return kv_.prepare(batch, {table_rows_.data(), static_cast<size_t>(size)});
 }
 
 }  // namespace berth

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's bookkeeping: request table, seats, leases, page counter, and the three steps of an iteration.
+// One rank's bookkeeping: request table, seats, leases, KV pages, and the three steps of an iteration.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 #include "berth/berth.h"
+#include "core/rank_pages.hpp"
 #include "core/slots.hpp"
 #include "core/status.hpp"
 #include "core/table.hpp"
@@ -13,10 +14,20 @@ namespace berth {
 
 class RankCore final : private SeatGate {
  public:
-  // The configuration was checked by valid(). May throw std::bad_alloc.
-  explicit RankCore(const berth_core_config &config);
+  // The configuration was checked by valid(). The cache is this core's: nobody else opens sequences in it. May throw
+  // std::bad_alloc.
+  RankCore(const berth_core_config &config, KvCache &kv);
+  // A cache that counts the pages of such a configuration: what create() takes where there is none.
+  struct Counted {
+    berth_kv_config config;
+    KvLayout layout;
+    std::vector<int64_t> pages;
+  };
+  static Counted counted(const berth_core_config &config);
 
   static bool valid(const berth_core_config &config);
+  // What the core needs of a cache that isn't its own count.
+  static bool valid(const berth_core_config &config, const berth_kv_config &kv);
 
   struct Fit {
     int32_t reason;  // berth_wait_reason
@@ -29,13 +40,15 @@ class RankCore final : private SeatGate {
   Status launch();
   Status settle();
   void map(berth_core_memory &out);
+  Status prepare(berth_kv_batch &batch);
 
  private:
   enum class Phase { kSchedule, kLaunch, kSettle };
-  enum Taken : int32_t { kSeat = 1, kLease = 2 /* and its pages */ };
+  enum Taken : int32_t { kSeat = 1, kLease = 2 /* and its pages */, kGrowth = 4 };
   struct Claim {
     int32_t row;
     int32_t what;  // Taken bits
+    int32_t room;  // growth: that there was before
   };
 
   // schedule
@@ -48,6 +61,8 @@ class RankCore final : private SeatGate {
   // Seats and leases for the scheduler: state 8 takes a lease and pages, whoever runs a seat too.
   int32_t take(int32_t row) override;
   void give_back(int32_t row) override;
+  void look(int32_t row) override;
+  void pause(int32_t row, int64_t *freed) override;
   Status build_batch();
   void start_receives();
   void count_deferrals();
@@ -63,6 +78,7 @@ class RankCore final : private SeatGate {
   int32_t due_slot(bool launched);
 
   // settle
+  void move_on();
   void settle_entry(int32_t slot, int32_t index);
   void mark_retiring();
   void end(int32_t row, int32_t kind);
@@ -70,7 +86,11 @@ class RankCore final : private SeatGate {
   void drop_ended();
   void describe();
 
-  int64_t pages_needed(int64_t prompt_tokens, int64_t max_new_tokens) const;
+  bool grow(int32_t row, int64_t tokens);
+  int64_t end_of(const berth_row &row) const;
+  RankPages::Request request_of(int32_t row) const;
+  void ask_for_next(int32_t row);
+  void note_pages(int32_t row);
   void remove_dummy();
   void mix(uint64_t value);
   berth_entry *batch_of(int32_t slot) { return &entries_[static_cast<size_t>(slot) * batch_capacity_]; }
@@ -87,7 +107,10 @@ class RankCore final : private SeatGate {
 
   SlotMap seats_;
   SlotMap leases_;
-  int64_t pages_used_ = 0;
+  KvCache &kv_;
+  const bool promises_;  // pages are promised to a request's end
+  const bool caches_;    // there are pages with numbers, and tokens
+  RankPages pages_;
 
   LineVector<berth_row> &rows_;
   std::vector<berth_cold_row> cold_;
@@ -103,11 +126,17 @@ class RankCore final : private SeatGate {
 
   berth_iteration iteration_{};
   std::vector<berth_admit> admits_;
+  std::vector<int32_t> arrivals_;  // rows of the admits
   std::vector<berth_change> changes_;
   std::vector<int32_t> receives_;
   std::vector<berth_done> done_;
   std::vector<berth_entry> entries_;
   std::vector<uint8_t> results_;
+  std::vector<int32_t> sampled_;
+  std::vector<uint64_t> slot_launch_;  // number of the launch in each ring slot
+  uint64_t launches_ = 0;
+  uint64_t settled_launch_ = 0;
+  std::vector<KvCache::BatchRow> table_rows_;
   std::vector<int32_t> slot_size_;  // entries in each ring slot
   std::vector<uint8_t> slot_busy_;
   std::vector<int32_t> pipe_;  // launched slots not yet due, oldest first; -1: nothing was launched

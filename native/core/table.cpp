@@ -277,7 +277,7 @@ int32_t Table::rule_defect(const berth_rules &r) const {
       !chunks || (r.chunk_unit >= 1 && unit_fits(r.max_num_tokens) && unit_fits(r.max_context_tokens)),
       !one_loop || r.tokens_per_block >= 1,
       !one_loop || r.gpu_pages >= 1,
-      !one_loop || r.index_slots >= 1,
+      !one_loop || r.leases >= 1,
       !one_loop || bit(r.tier_below),
       !one_loop || bit(r.recompute_pause),
       !one_loop || bit(r.reuse_late),

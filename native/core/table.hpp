@@ -62,11 +62,15 @@ class KeySet {
   uint64_t epoch_ = 1;
 };
 
-// Who hands out seats and leases while a plan is made. Asked for a row that lacks one of them, when nothing else is in
-// its way.
+// Who hands out seats, leases and pages while a plan is made. Asked for a row that lacks one of them, when nothing else
+// is in its way.
 class SeatGate {
  public:
   virtual ~SeatGate() = default;
+  // A row without a lease is about to be judged: its demands and what it would reuse are to be up to date.
+  virtual void look(int32_t row) = 0;
+  // The row gives way: takes its seat, lease and pages. freed[pools]: what came free.
+  virtual void pause(int32_t row, int64_t *freed) = 0;
   // Takes what the row lacks; the reason if it can't be had: berth_wait_reason, NONE for success.
   virtual int32_t take(int32_t row) = 0;
   // Gives it back: the row doesn't run after all.

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "abi/kv_handle.hpp"
+#include "abi/kv.hpp"
 #include "berth/berth.h"
 #include "device/host.hpp"
 #include "test/faulty_file.hpp"
@@ -228,7 +228,7 @@ struct Kv {
 struct Replica {
   struct Page {
     uint64_t parent, lora;
-    int32_t level, scope;
+    int32_t level, scope, priority;
     std::vector<int32_t> tokens;
     bool operator==(const Page &) const = default;
   };
@@ -236,7 +236,7 @@ struct Replica {
   uint64_t sequence = 0;
 
   static Page page(const berth_kv_event &e, const int32_t *tokens) {
-    return {e.parent, e.lora, e.level, e.scope, std::vector<int32_t>(tokens, tokens + e.tokens)};
+    return {e.parent, e.lora, e.level, e.scope, e.priority, std::vector<int32_t>(tokens, tokens + e.tokens)};
   }
   void drain(Kv &kv) {
     const auto n = static_cast<uint64_t>(kv.memory.events);
@@ -255,6 +255,7 @@ struct Replica {
       } else {
         REQUIRE(pages.count(key) == 1 && pages[key].level == e.old_level);
         pages[key].level = e.level;
+        pages[key].priority = e.priority;
       }
       ++kv.ring->tail;
     }
@@ -365,6 +366,9 @@ class KvWorld {
   int64_t waits = 0;   // for the disk
   int64_t losses = 0;  // of pages, told to a sequence
   int64_t adjusted = 0;
+  int64_t snapshots = 0;
+  int64_t wide = 0;
+  int64_t drops = 0;
 
  private:
   struct Seq {
@@ -374,8 +378,11 @@ class KvWorld {
     int32_t committed, history, capacity, written;
     int32_t row;  // -1: suspended
     bool stopped;
-    int32_t in_index;  // exact mode: blocks referenced
-    bool stuck;        // exact mode: stores no more
+    bool minimal;
+    int32_t beams;
+    int32_t parted[4];  // position from which a beam goes its own way
+    int32_t in_index;   // exact mode: blocks referenced
+    bool stuck;         // exact mode: stores no more
   };
   // Pools may become half as large again, but for the disk level.
   static std::vector<int64_t> most(const Shape &shape) {
@@ -400,14 +407,19 @@ class KvWorld {
     return seqs_.empty() ? nullptr : &seqs_[static_cast<size_t>(c_.below(static_cast<int32_t>(seqs_.size())))];
   }
 
-  // What the page of a position holds: all tokens up to it, folded.
-  uint64_t value(const Seq &s, int32_t position, int32_t l) const {
+  // What the page of a position holds: all tokens up to it, folded, and whose they are where beams parted.
+  uint64_t value(const Seq &s, int32_t position, int32_t l, int32_t beam = 0) const {
     uint64_t h = 0x9e3779b97f4a7c15u * static_cast<uint64_t>(s.scope + 1);
     for (int32_t i = 0; i <= position; ++i) {
       h = (h ^ static_cast<uint64_t>(s.tokens[static_cast<size_t>(i)] + 1)) * 0xff51afd7ed558ccdu;
       h ^= h >> 29;
     }
-    return h + static_cast<uint64_t>(l);
+    return h + static_cast<uint64_t>(l) + (position >= s.parted[beam] ? 1000u * static_cast<uint64_t>(beam) : 0);
+  }
+  bool any_state() const {
+    bool states = false;
+    for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) states = states || life(l).window == 0;
+    return states;
   }
   int32_t pool_of(int32_t l) const {
     for (int32_t v = 0; v < kv_.layout.counts.views; ++v) {
@@ -436,18 +448,21 @@ class KvWorld {
   void forward(Seq &s, int32_t to) {
     settle_stream();
     for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
-      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
       if (life(l).window == 0) {
+        const std::vector<int32_t> list = kv_.blocks(s.handle, l);
         if (list[0] < 0) continue;
         uint64_t *state = kv_.words(0, pool_of(l), list[0]);
         if (s.history > 0) REQUIRE(*state == value(s, s.history - 1, l));
         if (to > 0) *state = value(s, to - 1, l);
         continue;
       }
-      for (int32_t p = s.history; p < to; ++p) {
-        const int32_t page = list[static_cast<size_t>(p / tpb())];
-        if (page < 0) continue;
-        kv_.words(0, pool_of(l), page)[p % tpb()] = value(s, p, l);
+      for (int32_t j = 0; j < s.beams; ++j) {
+        const std::vector<int32_t> list = kv_.blocks(s.handle, l, j);
+        for (int32_t p = s.history; p < to; ++p) {
+          const int32_t page = list[static_cast<size_t>(p / tpb())];
+          if (page < 0) continue;
+          kv_.words(0, pool_of(l), page)[p % tpb()] = value(s, p, l, j);
+        }
       }
     }
     s.written = std::max(s.written, to);
@@ -456,19 +471,24 @@ class KvWorld {
     if (s.row < 0) return;
     settle_stream();
     for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
-      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
+      const std::vector<int32_t> first = kv_.blocks(s.handle, l);
       if (life(l).window == 0) {
-        if (list[0] >= 0 && s.history > 0) REQUIRE(*kv_.words(0, pool_of(l), list[0]) == value(s, s.history - 1, l));
+        if (first[0] >= 0 && s.history > 0) REQUIRE(*kv_.words(0, pool_of(l), first[0]) == value(s, s.history - 1, l));
         continue;
       }
-      for (int32_t p = 0; p < s.history; ++p) {
-        const int32_t page = list[static_cast<size_t>(p / tpb())];
-        if (page < 0) {
-          REQUIRE(stale(life(l), p / tpb(), s.history));
-          continue;
+      for (int32_t j = 0; j < s.beams; ++j) {
+        const std::vector<int32_t> list = kv_.blocks(s.handle, l, j);
+        for (int32_t p = 0; p < s.history; ++p) {
+          const size_t block = static_cast<size_t>(p / tpb());
+          // Full blocks before beams parted are the first one's.
+          const int32_t page = j != 0 && list[block] < 0 && p < s.parted[j] ? first[block] : list[block];
+          if (page < 0) {
+            REQUIRE(stale(life(l), p / tpb(), s.history));
+            continue;
+          }
+          REQUIRE(!stale(life(l), p / tpb(), s.history));
+          REQUIRE(kv_.words(0, pool_of(l), page)[p % tpb()] == value(s, p, l, j));
         }
-        REQUIRE(!stale(life(l), p / tpb(), s.history));
-        REQUIRE(kv_.words(0, pool_of(l), page)[p % tpb()] == value(s, p, l));
       }
     }
   }
@@ -494,8 +514,12 @@ class KvWorld {
     berth_kv_op o = kv_.with_tokens(BERTH_KV_OPEN, 0, s.tokens);
     o.lora = s.scope;
     o.flags = s.scope != 0 ? BERTH_KV_LORA : 0;
+    constexpr int32_t kModes[] = {BERTH_KV_NO_REUSE, BERTH_KV_NO_COMMIT, BERTH_KV_NO_REBASE, BERTH_KV_MIN_SNAPSHOT};
+    if (!shape_.exact && c_.below(3) == 0) o.flags |= kModes[c_.below(4)];
+    s.minimal = (o.flags & BERTH_KV_MIN_SNAPSHOT) != 0;
     o.tenant = c_.below(shape_.config.tenants);
-    const int32_t probed = kv_.probe(s.tokens, s.scope, s.scope);
+    s.beams = 1;
+    const int32_t probed = (o.flags & BERTH_KV_NO_REUSE) != 0 ? 0 : kv_.probe(s.tokens, s.scope, s.scope);
     std::copy(s.tokens.begin(), s.tokens.end(), kv_.arena);
     const int32_t status = kv_.apply(o);
     if (static_cast<int32_t>(seqs_.size()) == shape_.config.sequences) {
@@ -505,6 +529,7 @@ class KvWorld {
     REQUIRE(status == BERTH_OK && o.matched == probed && o.matched < static_cast<int32_t>(s.tokens.size()));
     hits += o.matched != 0;
     partials += o.partial != 0;
+    snapshots += o.partial != 0 && any_state();
     s.handle = o.handle;
     s.committed = s.history = s.capacity = s.written = o.matched;
     if (shape_.exact) {
@@ -521,14 +546,22 @@ class KvWorld {
     seqs_.push_back(s);
   }
 
+  bool rows_free(const Seq &s, int32_t first, int32_t end) const {
+    for (const Seq &other : seqs_) {
+      if (&other != &s && other.row >= 0 && other.row < end && first < other.row + other.beams) return false;
+    }
+    return true;
+  }
+
   void resume(Seq &s) {
     berth_kv_op o = kv_.op(BERTH_KV_RESUME, s.handle);
     o.a = c_.below(shape_.config.rows);
     const int32_t status = kv_.apply(o);
-    bool taken = false;
-    for (const Seq &other : seqs_) taken = taken || other.row == o.a;
+    const bool taken = !rows_free(s, o.a, o.a + s.beams);
     if (s.row >= 0) {
       REQUIRE(status == BERTH_E_STATE);
+    } else if (o.a + s.beams > shape_.config.rows) {
+      REQUIRE(status == BERTH_E_ARGUMENT);
     } else if (taken) {
       REQUIRE(status == BERTH_E_ALREADY);
     } else if (status == BERTH_OK) {
@@ -601,6 +634,59 @@ class KvWorld {
     s.written = std::min(s.written, s.capacity);
   }
 
+  // More beams or fewer.
+  void widen(Seq &s) {
+    berth_kv_op o = kv_.op(BERTH_KV_WIDEN, s.handle);
+    o.a = c_.below(shape_.config.beams + 2);
+    const int32_t status = kv_.apply(o);
+    if (o.a < 1 || o.a > shape_.config.beams) {
+      REQUIRE(status == BERTH_E_ARGUMENT);
+    } else if (s.row < 0) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (s.row + o.a > shape_.config.rows) {
+      REQUIRE(status == BERTH_E_ARGUMENT);
+    } else if (!rows_free(s, s.row, s.row + o.a)) {
+      REQUIRE(status == BERTH_E_ALREADY);
+    } else if (o.a > s.beams && any_state()) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (status != BERTH_OK) {
+      REQUIRE(status == BERTH_E_EXHAUSTED && o.a > s.beams && o.deficit > 0);
+      ++refusals;
+    } else {
+      for (int32_t j = s.beams; j < o.a; ++j) s.parted[j] = s.history;
+      s.beams = o.a;
+      wide += o.a > 1;
+    }
+  }
+
+  // No more commits; later, the drop of what only a next turn would use.
+  void stop(Seq &s) {
+    const int32_t status = kv_.run(kv_.op(BERTH_KV_STOP, s.handle));
+    REQUIRE(status == (s.beams == 1 ? BERTH_OK : BERTH_E_STATE));
+    s.stopped = s.stopped || status == BERTH_OK;
+  }
+  void plan_drop(const Seq &s) {
+    berth_kv_op o = kv_.op(BERTH_KV_PLAN_DROP, s.handle);
+    const int32_t status = kv_.apply(o);
+    if (!s.stopped) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (status == BERTH_E_EXHAUSTED) {
+      REQUIRE(pins_.size() + plans_.size() == static_cast<size_t>(shape_.config.pins));
+    } else {
+      REQUIRE(status == BERTH_OK);
+      if (o.handle != 0) plans_.push_back(o.handle);
+    }
+  }
+  void drop() {
+    if (plans_.empty()) return;
+    const size_t i = static_cast<size_t>(c_.below(static_cast<int32_t>(plans_.size())));
+    REQUIRE(kv_.run(kv_.op(BERTH_KV_UNPIN, plans_[i])) == BERTH_E_STATE);
+    REQUIRE(kv_.run(kv_.op(BERTH_KV_DROP, plans_[i])) == BERTH_OK);
+    REQUIRE(kv_.run(kv_.op(BERTH_KV_DROP, plans_[i])) == BERTH_E_STALE);
+    plans_.erase(plans_.begin() + static_cast<int64_t>(i));
+    ++drops;
+  }
+
   // Runs what there is room for and commits it, or only part of it, or only moves on.
   void work(Seq &s) {
     const int32_t end = std::min(s.capacity, static_cast<int32_t>(s.tokens.size()));
@@ -609,11 +695,17 @@ class KvWorld {
   }
   void work(Seq &s, int32_t to, bool commits) {
     // What is refused mustn't have run: after the last commit a state may be the index's.
-    if (s.row >= 0 && !s.stopped) forward(s, to);
-    if (s.row >= 0 && s.stopped && !commits) {
-      bool states = false;
-      for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) states = states || life(l).window == 0;
-      if (states) return;
+    const bool refused = s.stopped || s.beams != 1;
+    // A snapshot is of a history: the commit begins or ends there.
+    if (commits && s.row >= 0 && !refused && s.minimal && s.committed != s.history && to != s.history) {
+      const std::vector<int32_t> tokens(s.tokens.begin() + s.committed, s.tokens.begin() + to);
+      berth_kv_op o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, tokens);
+      REQUIRE(kv_.apply(o) == BERTH_E_ARGUMENT);
+      return;
+    }
+    if (s.row >= 0 && !refused) forward(s, to);
+    if (s.row >= 0 && refused && !commits) {
+      if (any_state()) return;
       forward(s, to);
     }
     if (!commits) {
@@ -633,7 +725,7 @@ class KvWorld {
     berth_kv_op o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, tokens);
     if (c_.below(6) == 0) o.flags = BERTH_KV_END;
     const int32_t status = kv_.apply(o);
-    if (s.row < 0 || s.stopped) {
+    if (s.row < 0 || refused) {
       REQUIRE(status == BERTH_E_STATE);
       return;
     }
@@ -651,8 +743,8 @@ class KvWorld {
     resume(seqs_[i]);
     if (seqs_[i].row < 0) return;
     int32_t length = static_cast<int32_t>(history_.back().size());
-    // A state is stored at the end of a block only, and found again before a prompt's last token.
-    if (kv_.memory.states != 0) length = std::max(seqs_[i].history, (length - 1) / tpb() * tpb());
+    // A state is mostly stored at the end of a block, and found again before a prompt's last token.
+    if (kv_.memory.states != 0 && c_.below(3) != 0) length = std::max(seqs_[i].history, (length - 1) / tpb() * tpb());
     resize(seqs_[i], length);
     if (seqs_[i].capacity == length) work(seqs_[i], length, true);
     close(i);
@@ -690,8 +782,8 @@ class KvWorld {
     o.flags = BERTH_KV_PIN;
     const int32_t status = kv_.apply(o);
     if (o.handle == 0) {
-      REQUIRE(status == BERTH_OK ||
-              (status == BERTH_E_EXHAUSTED && static_cast<int32_t>(pins_.size()) == shape_.config.pins));
+      REQUIRE(status == BERTH_OK || (status == BERTH_E_EXHAUSTED &&
+                                     static_cast<int32_t>(pins_.size() + plans_.size()) == shape_.config.pins));
       return;
     }
     const int32_t blocks = (o.matched - o.partial) / tpb();
@@ -712,18 +804,32 @@ class KvWorld {
   }
 
   void prepare() {
-    std::vector<uint64_t> handles;
-    std::vector<int32_t> queries;
-    std::vector<const Seq *> who;
-    int64_t tokens = 0;
+    // Sequences with all their beams come behind those with one row.
+    std::vector<const Seq *> chosen, wide_ones;
     for (const Seq &s : seqs_) {
       if (s.row < 0 || c_.below(2) == 0) continue;
-      handles.push_back(s.handle);
-      queries.push_back(c_.below(s.capacity - s.history + 1));
-      tokens += queries.back();
-      who.push_back(&s);
+      (s.beams > 1 && s.beams == shape_.config.beams ? wide_ones : chosen).push_back(&s);
     }
-    const size_t n = handles.size();
+    const int32_t contexts = static_cast<int32_t>(chosen.size());
+    const int32_t beam = wide_ones.empty() ? 1 : shape_.config.beams;
+    chosen.insert(chosen.end(), wide_ones.begin(), wide_ones.end());
+    std::vector<uint64_t> handles;
+    std::vector<int32_t> asked;
+    std::vector<int32_t> queries;  // a row
+    std::vector<int32_t> beams;
+    std::vector<const Seq *> who;
+    int64_t tokens = 0;
+    for (const Seq *s : chosen) {
+      handles.push_back(s->handle);
+      asked.push_back(c_.below(s->capacity - s->history + 1));
+      for (int32_t j = 0; j < (static_cast<int32_t>(handles.size()) <= contexts ? 1 : beam); ++j) {
+        who.push_back(s);
+        beams.push_back(j);
+        queries.push_back(asked.back());
+        tokens += asked.back();
+      }
+    }
+    const size_t n = who.size();
     const size_t rows = n + 2;
     const size_t width = static_cast<size_t>(shape_.config.max_blocks);
     const size_t views = static_cast<size_t>(kv_.memory.views);
@@ -735,10 +841,11 @@ class KvWorld {
     std::vector<int32_t> indptr(views * (n + 1)), indices(views * n * width), last(n);
     berth_kv_batch b{};
     b.struct_size = sizeof b;
-    b.n = b.contexts = static_cast<int32_t>(n);
-    b.beam = 1;
+    b.n = static_cast<int32_t>(chosen.size());
+    b.contexts = contexts;
+    b.beam = beam;
     b.handle_address = reinterpret_cast<uintptr_t>(handles.data());
-    b.query_address = reinterpret_cast<uintptr_t>(queries.data());
+    b.query_address = reinterpret_cast<uintptr_t>(asked.data());
     b.output_rows = static_cast<int32_t>(rows);
     b.output_tokens = static_cast<int64_t>(room);
     b.csr_capacity = static_cast<int64_t>(n * width);
@@ -758,7 +865,8 @@ class KvWorld {
       if (life(view.life_cycle).window == 0) continue;
       for (size_t i = 0; i < rows; ++i) {
         const int32_t *keys = table.data() + (v * rows + i) * 2 * width;
-        const std::vector<int32_t> list = i < n ? kv_.blocks(handles[i], view.life_cycle) : std::vector<int32_t>();
+        const std::vector<int32_t> list =
+            i < n ? kv_.blocks(who[i]->handle, view.life_cycle, beams[i]) : std::vector<int32_t>();
         for (size_t k = 0; k < width; ++k) {
           int32_t key = i >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched;
           int32_t val = key;
@@ -782,7 +890,7 @@ class KvWorld {
       if (life(static_cast<int32_t>(l)).window == 0) continue;
       size_t at = l * room;
       for (size_t i = 0; i < n; ++i) {
-        const std::vector<int32_t> list = kv_.blocks(handles[i], static_cast<int32_t>(l));
+        const std::vector<int32_t> list = kv_.blocks(who[i]->handle, static_cast<int32_t>(l), beams[i]);
         for (int32_t q = 0; q < queries[i]; ++q) {
           const int32_t p = who[i]->history + q;
           const int32_t page = list[static_cast<size_t>(p / tpb())];
@@ -825,14 +933,19 @@ class KvWorld {
       s->row = -1;
     } else if (what < 84) {
       prepare();
-    } else if (what < 94) {
+    } else if (what < 92) {
       close(static_cast<size_t>(s - seqs_.data()));
+    } else if (what < 94) {
+      c_.below(2) == 0 ? pin() : unpin();
     } else if (what < 96) {
-      pin();
+      c_.below(4) == 0 ? stop(*s) : widen(*s);
     } else if (what < 97) {
-      unpin();
+      c_.below(2) == 0 ? plan_drop(*s) : drop();
     } else if (what < 98) {
-      prefetch(*s);
+      launched_ += static_cast<uint64_t>(c_.below(3));
+      completed_ = launched_ - static_cast<uint64_t>(c_.below(static_cast<int32_t>(launched_ - completed_) + 1));
+      REQUIRE(berth_kv_epoch(kv_.kv, launched_, completed_) == BERTH_OK);
+      REQUIRE(berth_kv_quota(kv_.kv, c_.below(shape_.config.tenants), c_.below(6)) == BERTH_OK);
     } else if (!shape_.exact && what == 98 && c_.below(6) == 0) {
       REQUIRE(berth_kv_reset(kv_.kv) == BERTH_OK);
     } else {
@@ -903,7 +1016,8 @@ class KvWorld {
       s.row = -1;
     }
     settle_stream();
-    bool busy = false;
+    if (c_.below(8) != 0) complete();
+    bool busy = launched_ != completed_;
     for (const Seq &s : seqs_) busy = busy || s.row >= 0;
     const std::vector<berth_kv_pages> before = kv_.pages();
     std::vector<int64_t> pages;
@@ -931,7 +1045,14 @@ class KvWorld {
     adjusted += status == BERTH_OK;
   }
 
+  // Everything that was launched.
+  void complete() {
+    completed_ = launched_;
+    REQUIRE(berth_kv_epoch(kv_.kv, launched_, completed_) == BERTH_OK);
+  }
+
   void drain() {
+    complete();
     berth_kv_stats stats;
     for (kv_.pages(&stats); stats.under_way != 0; kv_.pages(&stats)) {
       settle_stream();
@@ -944,6 +1065,7 @@ class KvWorld {
   void finish() {
     while (!seqs_.empty()) close(0), audit();
     while (!pins_.empty()) unpin(), audit();
+    while (!plans_.empty()) drop(), audit();
     // In either order: transfers under way when the index is forgotten, and before.
     const bool drained = c_.below(2) == 0;
     if (drained) drain();
@@ -971,11 +1093,14 @@ class KvWorld {
   Replica replica_;
   std::vector<Seq> seqs_;
   std::vector<std::tuple<uint64_t, std::vector<int32_t>, int32_t>> pins_;
+  std::vector<uint64_t> plans_;
   std::vector<std::vector<int32_t>> history_;
   int64_t total_;
   int64_t free_;
   int64_t now_ = 0;
   uint64_t digest_ = 0;
+  uint64_t launched_ = 0;
+  uint64_t completed_ = 0;
 };
 
 // The shapes that histories are made for, by number.
@@ -993,6 +1118,8 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
     s.faults.short_moves = static_cast<uint32_t>(c.below(2) == 0 ? 0 : 1 + c.below(5));
     s.faults.nothing_moves = static_cast<uint32_t>(c.below(4) == 0 ? 9 + c.below(9) : 0);
   };
+  if (number % 9 != 0) s.config.beams = 1 + c.below(3);
+  s.config.rows *= s.config.beams;
   switch (number % 9) {
     case 0:  // plain LRU, exact
       s.exact = true;
@@ -1045,13 +1172,15 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       s.buffers.push_back(kv_buffer(2, 0, 1024, 0));
       s.pages = {32 + c.below(20), 7 + c.below(6), c.below(20), c.below(8), 1 + c.below(60), 1 + c.below(30)};
       s.few = true;
+      s.config.partial_reuse = c.below(2);
       s.config.mode = c.below(2);
-      if (c.below(2) == 0) faults();
+      if (c.below(3) != 0) faults();
       break;
     default:  // windows and a state, no full attention at times
       if (c.below(2) == 0) s.buffers.push_back(kv_buffer(0, 0, token));
       s.buffers.push_back(kv_buffer(1, 0, token, 1 + c.below(16), c.below(5)));
       s.buffers.push_back(kv_buffer(2, 0, 1024, 0));
+      s.config.partial_reuse = c.below(2);
       s.pages = {2 * pages, pages, 0, 0, 0, 0};
       break;
   }

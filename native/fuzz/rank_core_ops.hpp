@@ -43,10 +43,23 @@ class Bytes {
   size_t at_ = 0;
 };
 
+// A cache for a core; without buffers its pages are only counted.
+struct Cache {
+  std::vector<berth_kv_buffer> buffers;
+  berth_kv_config config{};
+  std::vector<int64_t> pages;
+};
+
 // The core's memory as a caller sees it.
 struct Mapped {
-  explicit Mapped(const berth_core_config &config) {
-    HOLDS(berth_core_create(&config, &core) == BERTH_OK);
+  explicit Mapped(const berth_core_config &config, const Cache &cache = {}) {
+    if (cache.buffers.empty()) {
+      HOLDS(berth_core_create(&config, nullptr, nullptr, 0, nullptr, 0, &core) == BERTH_OK);
+    } else {
+      HOLDS(berth_core_create(&config, &cache.config, cache.buffers.data(), static_cast<int32_t>(cache.buffers.size()),
+                              cache.pages.data(), static_cast<int32_t>(cache.pages.size()), &core) == BERTH_OK);
+    }
+    HOLDS(berth_core_kv(core, &kv) == BERTH_OK);
     memory.struct_size = sizeof memory;
     HOLDS(berth_core_map(core, &memory) == BERTH_OK);
   }
@@ -71,11 +84,17 @@ struct Mapped {
   uint8_t &result(int32_t slot, int32_t i) const {
     return at<uint8_t>(memory.result_address)[slot * memory.entries_per_batch + i];
   }
+  int32_t &sampled(int32_t slot, int32_t i) const {
+    return at<int32_t>(memory.sampled_address)[slot * memory.entries_per_batch + i];
+  }
   int32_t active(int32_t i) const { return at<int32_t>(memory.active_address)[i]; }
+  // The row that the i-th entry of the admit inbox will get.
+  int32_t arrival(int32_t i) const { return at<int32_t>(memory.free_address)[it().free_rows - 1 - i]; }
+  int32_t *tokens(int32_t row) const { return at<int32_t>(memory.token_address) + row * memory.token_stride; }
   int32_t rows() const { return memory.rows - 1; }
 
   void admit(uint64_t id, int32_t state, int32_t prompt, int32_t max_new) const {
-    admit(it().admits++) = berth_admit{id, ~id, state, prompt, max_new, prompt, 0, 0, {0, 0}};
+    admit(it().admits++) = berth_admit{id, ~id, state, prompt, max_new, prompt, 0, 0, 0, 0, 0, 0};
   }
   void change(uint64_t id, int32_t at_row, int32_t kind) const {
     change(it().changes++) = berth_change{id, at_row, kind};
@@ -90,6 +109,7 @@ struct Mapped {
   }
 
   berth_core_t core = nullptr;
+  berth_kv_t kv = nullptr;
   berth_core_memory memory{};
 };
 
@@ -115,7 +135,8 @@ inline berth_core_config small_core() {
 // Random operations on one core.
 class Ops {
  public:
-  Ops(const uint8_t *data, size_t size) : in_(data, size), config_(some_config(in_)), core_(config_) {}
+  Ops(const uint8_t *data, size_t size)
+      : in_(data, size), config_(some_config(in_)), cache_(some_cache(in_, config_)), core_(config_, cache_) {}
 
   void run() {
     while (!in_.empty()) {
@@ -155,11 +176,66 @@ class Ops {
     // than leases it may never go on.
     const bool may_wait = c.policy_set == BERTH_SET_BERTH && in.one_in(4);
     c.capacity = may_wait ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
+    if (in.one_in(3)) c.capacity = BERTH_POLICY_MAX_UTILIZATION;
+    c.pause = in.between(BERTH_PAUSE_RECOMPUTE, BERTH_PAUSE_SUSPEND);
+    c.prefix_sharing = in.between(0, 1);
     return c;
   }
 
+  // One for some cores, which then have tokens, few different ones so that prompts share prefixes.
+  static Cache some_cache(Bytes &in, berth_core_config &core) {
+    Cache cache;
+    if (!in.one_in(2)) return cache;
+    core.max_seq_len = kLongest;
+    core.range_end = BERTH_STATE_RETIRING;
+    core.pages = 0;
+    const int32_t cycles = in.one_in(3) ? in.between(1, 3) : 1;
+    for (int32_t i = 0; i < cycles; ++i) {
+      const int32_t window = i == 0 && !in.one_in(4) ? -1 : in.between(0, 12);
+      // Slots of one size share a group.
+      cache.buffers.push_back({16 << in.between(0, 1), i, 0, window, window > 0 ? in.between(0, 5) : 0, 0, 0, {0, 0}});
+    }
+    berth_kv_config &c = cache.config;
+    c.struct_size = sizeof c;
+    c.tokens_per_block = core.tokens_per_block;
+    c.max_blocks = (kLongest + core.draft_tokens + 4 * core.tokens_per_block) / core.tokens_per_block / 4 * 4 + 4;
+    c.sequences = core.leases;
+    c.rows = core.leases + core.reserved_leases + 1;
+    c.beams = c.tenants = c.staging = c.token_arena = 1;
+    c.scopes = in.between(1, 4);
+    c.index_blocks = in.one_in(5) ? 0 : in.between(4, 80);
+    c.partial_reuse = in.between(0, 1);
+    c.default_priority = 35;
+    c.offload_min_priority = in.one_in(2) ? 30 : 101;
+    c.max_utilisation = 65536;
+    c.memory = in.between(BERTH_KV_NAMED, BERTH_KV_MEMORY);
+    c.bad_value = -1;
+    std::vector<berth_kv_place> places(3);
+    std::vector<berth_kv_view> views(3);
+    std::vector<berth_kv_pool> pools(3);
+    std::vector<berth_kv_life_cycle> lives(16);
+    std::vector<int64_t> most(16);
+    berth_kv_layout layout{};
+    layout.struct_size = sizeof layout;
+    layout.place_address = reinterpret_cast<uintptr_t>(places.data());
+    layout.view_address = reinterpret_cast<uintptr_t>(views.data());
+    layout.pool_address = reinterpret_cast<uintptr_t>(pools.data());
+    layout.life_cycle_address = reinterpret_cast<uintptr_t>(lives.data());
+    layout.max_slots_address = reinterpret_cast<uintptr_t>(most.data());
+    HOLDS(berth_kv_plan(cache.buffers.data(), cycles, c.tokens_per_block, &layout) == BERTH_OK);
+    for (int32_t level = 0; level < 2; ++level) {
+      for (int32_t g = 0; g < layout.groups; ++g)
+        cache.pages.push_back(level == 0 ? in.between(8, 60) : in.between(0, 9));
+    }
+    cache.pages.resize(static_cast<size_t>(3 * layout.groups));
+    return cache;
+  }
+
+  static constexpr int32_t kLongest = 64;
+
   struct Known {
     int32_t row = -1;
+    int32_t pauses = 0;
     int32_t max_new = 0;
     int32_t prompt = 0;
     bool cancelled = false;
@@ -199,7 +275,18 @@ class Ops {
       if (reason != BERTH_WAIT_NONE) continue;
       if (config_.max_num_tokens > 0 && 1 + config_.draft_tokens > config_.max_num_tokens) continue;
       const uint64_t id = ++last_id_;
-      core_.admit(id, state, prompt, max_new);
+      if (core_.memory.token_stride != 0 && !in_.one_in(6)) {
+        const int32_t row = core_.arrival(it().admits);
+        const int32_t alike = in_.between(0, 40);
+        for (int32_t k = 0; k < prompt; ++k) core_.tokens(row)[k] = k < alike ? k % 3 : in_.between(0, 2);
+        core_.admit(id, state, prompt, max_new);
+        berth_admit &entry = core_.admit(it().admits - 1);
+        entry.tokens = 1;
+        entry.scope = in_.one_in(4) ? 1 : 0;
+        entry.lora = entry.scope == 1 ? 7 : 0;
+      } else {
+        core_.admit(id, state, prompt, max_new);
+      }
       Known known;
       known.max_new = max_new;
       known.prompt = prompt;
@@ -230,7 +317,7 @@ class Ops {
   // Whatever is wrong with one entry: nothing changes, and the same inbox is good once the entry is gone.
   void refuse_a_bad_inbox() {
     if (it().admits == core_.rows()) return;
-    berth_admit bad{1, 1, BERTH_STATE_CONTEXT_INIT, 4, 1, 4, 0, 0, {0, 0}};
+    berth_admit bad{1, 1, BERTH_STATE_CONTEXT_INIT, 4, 1, 4, 0, 0, 0, 0, 0, 0};
     switch (in_.between(0, 5)) {
       case 0: bad.state = in_.between(-1, 30) | 32; break;
       case 1: bad.prompt_tokens = -in_.between(0, 9); break;
@@ -256,7 +343,10 @@ class Ops {
     const int32_t offered = it().changes;
     HOLDS(berth_core_schedule(core_.core) == BERTH_OK);
     HOLDS(it().stale_changes >= stale_ && it().stale_changes <= offered);
+    HOLDS(it().short_of_pages == 0);
+    HOLDS(it().paused == 0 || config_.capacity == BERTH_POLICY_MAX_UTILIZATION);
     stale_ = 0;
+    note_pauses();
     const int32_t ended_early = it().done;
     check_batch();
     HOLDS(berth_core_schedule(core_.core) == BERTH_E_STATE);
@@ -270,6 +360,22 @@ class Ops {
     HOLDS(it().done >= ended_early && it().done <= core_.rows());
     settle_done();
     check_everything();
+  }
+
+  // Who gave way begins again, with its output as prompt.
+  void note_pauses() {
+    int32_t paused = 0;
+    for (int32_t i = 0; i < core_.rows(); ++i) {
+      if ((core_.row(i).flags & BERTH_ROW_LIVE) == 0) continue;
+      Known &known = live_.at(core_.row(i).request_id);
+      if (core_.cold(i).pauses == known.pauses) continue;
+      HOLDS(core_.cold(i).pauses == known.pauses + 1);
+      ++known.pauses;
+      ++paused;
+      known.prompt = core_.row(i).prompt_tokens;
+      known.next_position = 0;
+    }
+    HOLDS(paused == it().paused || it().done > 0);
   }
 
   void check_batch() {
@@ -300,7 +406,14 @@ class Ops {
       } else {
         HOLDS(!contexts_began && e.tokens == 1 + config_.draft_tokens && e.position >= row.prompt_tokens);
       }
-      HOLDS(e.position == live_.at(row.request_id).next_position);
+      Known &known = live_.at(row.request_id);
+      // With a cache a context begins behind what is found, at least one token before its end.
+      if (e.kind == BERTH_ENTRY_CONTEXT && known.next_position == 0) {
+        HOLDS(e.position == row.cached_tokens && e.position < row.prompt_tokens);
+        HOLDS(e.position == 0 || !cache_.buffers.empty());
+      } else {
+        HOLDS(e.position == known.next_position);
+      }
     }
     HOLDS(real == it().real && tokens == it().batch_tokens && it().contexts + it().generations == it().batch);
     HOLDS(real <= config_.max_batch_size && it().batch <= core_.memory.entries_per_batch);
@@ -320,7 +433,7 @@ class Ops {
     HOLDS(!flying_.count(it().launched_slot));
     for (const berth_entry &e : next_batch_) {
       if (e.kind == BERTH_ENTRY_DUMMY) continue;
-      live_.at(core_.row(e.row).request_id).next_position += e.kind == BERTH_ENTRY_CONTEXT ? e.tokens : 1;
+      live_.at(core_.row(e.row).request_id).next_position = e.position + (e.kind == BERTH_ENTRY_CONTEXT ? e.tokens : 1);
     }
     flying_[it().launched_slot] = next_batch_;
     HOLDS(static_cast<int32_t>(flying_.size()) <= config_.pending_batches + 1);
@@ -335,6 +448,8 @@ class Ops {
       if (e.kind == BERTH_ENTRY_DUMMY) continue;
       const berth_row &row = core_.row(e.row);
       const bool makes_token = e.kind == BERTH_ENTRY_GENERATION || e.position + e.tokens == row.prompt_tokens;
+      HOLDS(core_.sampled(it().due_slot, i) == -1);
+      if (makes_token && !in_.one_in(9)) core_.sampled(it().due_slot, i) = in_.between(0, 2);
       if (makes_token && in_.one_in(7)) {
         core_.result(it().due_slot, i) = 1;
         live_.at(row.request_id).stopped = true;
@@ -391,7 +506,21 @@ class Ops {
     HOLDS(live == live_rows());
     HOLDS(static_cast<int32_t>(seats.size()) == it().seats_used);
     HOLDS(static_cast<int32_t>(leases.size()) == it().leases_used);
-    HOLDS(pages == it().pages_used && (config_.pages < 0 || pages <= config_.pages));
+    if (cache_.buffers.empty()) {
+      HOLDS(pages == it().pages_used && (config_.pages < 0 || pages <= config_.pages));
+    } else {
+      int64_t total = 0;
+      for (size_t g = 0; g < cache_.pages.size() / 3; ++g) total += cache_.pages[g];
+      HOLDS(it().pages_used >= 0 && it().pages_used <= total);
+      HOLDS(leases.empty() ? it().pages_used == 0 : true);
+    }
+    int32_t broken = 0;
+    HOLDS(berth_kv_check(core_.kv, &broken) == BERTH_OK);
+    berth_kv_stats stats{};
+    stats.struct_size = sizeof stats;
+    std::vector<berth_kv_pages> of_pools(cache_.buffers.empty() ? 3 : cache_.pages.size());
+    HOLDS(berth_kv_describe(core_.kv, &stats, of_pools.data(), static_cast<int32_t>(of_pools.size())) == BERTH_OK);
+    HOLDS(stats.open_sequences == it().leases_used && stats.active_sequences == it().leases_used);
     check_active();
   }
 
@@ -433,7 +562,8 @@ class Ops {
   }
 
   Bytes in_;
-  const berth_core_config config_;
+  berth_core_config config_;
+  const Cache cache_;
   Mapped core_;
   std::map<uint64_t, Known> live_;
   std::map<int32_t, std::vector<berth_entry>> flying_;  // by ring slot: launched, not settled

@@ -20,6 +20,9 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
   int64_t waits = 0;
   int64_t losses = 0;
   int64_t adjusted = 0;
+  int64_t wide = 0;
+  int64_t snapshots = 0;
+  int64_t drops = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
     if (number("BERTH_VERBOSE", 0) != 0)
       std::fprintf(stderr, "shape %d seed %lld\n", shape, static_cast<long long>(seed));
@@ -31,13 +34,21 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
     waits += world.waits;
     losses += world.losses;
     adjusted += world.adjusted;
+    wide += world.wide;
+    snapshots += world.snapshots;
+    drops += world.drops;
   }
   if (number("BERTH_VERBOSE", 0) != 0) {
-    std::fprintf(stderr, "hits %lld refusals %lld waits %lld losses %lld\n", static_cast<long long>(hits),
-                 static_cast<long long>(refusals), static_cast<long long>(waits), static_cast<long long>(losses));
+    std::fprintf(stderr, "shape %d: hits %lld refusals %lld waits %lld losses %lld adjusted %lld\n", shape,
+                 static_cast<long long>(hits), static_cast<long long>(refusals), static_cast<long long>(waits),
+                 static_cast<long long>(losses), static_cast<long long>(adjusted));
   }
   CHECK(hits > 0 && refusals > 0 && (waits > 0) == disk && (losses > 0) == faulty);
   CHECK((adjusted > 0) == (shape != 0));
+  const bool states = shape >= 7;
+  CHECK((wide > 0) == (shape != 0 && !states));
+  CHECK((snapshots > 0) == states);
+  CHECK((drops > 0) == (shape > 2 && shape != 5));
 }
 
 }  // namespace

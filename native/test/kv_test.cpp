@@ -360,6 +360,54 @@ TEST(withOneSharedBufferItWouldReadThoseOfTheNext) {
   CHECK((first_table<SharedBuffer>() == std::vector<int32_t>{1, 2, -77}));
 }
 
+// ------------------------------------------------------------------------------ broken invariants
+
+namespace {
+
+// A device whose table isn't what was written to it.
+class ForgetfulTable : public berth::device::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  const int32_t *table(int32_t) const noexcept override { return nothing_.data(); }
+
+ private:
+  std::vector<int32_t> nothing_ = std::vector<int32_t>(6 * 16, -1);
+};
+
+}  // namespace
+
+TEST(afterABrokenInvariantOnlyReadingGoesOn) {
+  berth::KvLayout layout;
+  int32_t bad;
+  REQUIRE(berth::KvLayout::plan(kPlain, 4, layout, bad) == berth::Status::kOk);
+  const berth_kv_config config = kv_config();
+  const std::vector<int64_t> pages = {8, 0, 0};
+  berth::KvCache cache(config, layout, pages,
+                       std::make_unique<ForgetfulTable>(berth::device::HostBackend::Config{
+                           &layout, config.rows, config.max_blocks, config.staging,
+                           berth::device::HostBackend::Mode::kSynchronous, false, pages}));
+  berth_kv_op op{};
+  op.kind = BERTH_KV_OPEN;
+  op.token_count = 1;
+  CHECK(cache.apply(op) == berth::Status::kOk);
+  const uint64_t sequence = op.handle;
+  op.kind = BERTH_KV_RESUME;
+  CHECK(cache.apply(op) == berth::Status::kOk);
+  CHECK(cache.check() == 0);
+  op.kind = BERTH_KV_RESIZE;
+  op.a = 4;
+  op.b = -1;
+  CHECK(cache.apply(op) == berth::Status::kOk);
+  CHECK(cache.check() == 9);
+  CHECK(cache.apply(op) == berth::Status::kState);
+  CHECK(cache.grow(sequence, 1, 0) == berth::Status::kState);
+  berth_kv_batch batch{};
+  batch.struct_size = sizeof batch;
+  CHECK(cache.prepare(batch) == berth::Status::kState);
+  int32_t state[8];
+  CHECK(cache.sequence(sequence, state) == berth::Status::kOk && state[3] == 4);
+}
+
 // ------------------------------------------------------------------------------ eviction
 
 TEST(theOldestPromptGoesFirstAndItsEndBeforeItsBeginning) {

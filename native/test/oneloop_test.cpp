@@ -68,7 +68,7 @@ struct Fixture {
     rules.adapter_pages = -1;
     rules.max_batch_size = 64;
     rules.chunk_unit = 1;
-    rules.tokens_per_block = rules.gpu_pages = rules.index_slots = 1;
+    rules.tokens_per_block = rules.gpu_pages = rules.leases = 1;
     rules.recompute_pause = 1;
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 int32_t create(const berth_core_config &config) {
   berth_core_t core = nullptr;
-  const int32_t status = berth_core_create(&config, &core);
+  const int32_t status = berth_core_create(&config, nullptr, nullptr, 0, nullptr, 0, &core);
   if (status == BERTH_OK) CHECK(berth_core_destroy(core) == BERTH_OK);
   CHECK((core != nullptr) == (status == BERTH_OK));
   return status;
@@ -41,8 +41,8 @@ int32_t count_of(const Mapped &core, int32_t state) {
 TEST(nullPointersAreRefused) {
   berth_core_config config = small_core();
   berth_core_t core = nullptr;
-  CHECK(berth_core_create(nullptr, &core) == BERTH_E_ARGUMENT);
-  CHECK(berth_core_create(&config, nullptr) == BERTH_E_ARGUMENT);
+  CHECK(berth_core_create(nullptr, nullptr, nullptr, 0, nullptr, 0, &core) == BERTH_E_ARGUMENT);
+  CHECK(berth_core_create(&config, nullptr, nullptr, 0, nullptr, 0, nullptr) == BERTH_E_ARGUMENT);
   CHECK(berth_core_destroy(nullptr) == BERTH_E_ARGUMENT);
   CHECK(berth_core_schedule(nullptr) == BERTH_E_ARGUMENT);
   CHECK(berth_core_launch(nullptr) == BERTH_E_ARGUMENT);
@@ -106,7 +106,9 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.tokens_per_block = 0; },
       [](C &c) { c.policy_set = 2; },
       [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS; },
-      [](C &c) { c.capacity = BERTH_POLICY_MAX_UTILIZATION; },
+      [](C &c) { c.capacity = BERTH_POLICY_STATIC_BATCH + 1; },
+      [](C &c) { c.pause = 2; },
+      [](C &c) { c.prefix_sharing = -1; },
       [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };

@@ -59,7 +59,7 @@ berth_rules rules() {
   r.adapter_pages = -1;
   r.tokens_per_block = 4;
   r.gpu_pages = 20;
-  r.index_slots = 6;
+  r.leases = 6;
   r.exclusive_flight = 1;
   return r;
 }

@@ -39,7 +39,7 @@ enum berth_status_code {
   BERTH_E_MEMORY = 6,     /* the allocator refused */
   BERTH_E_CAPACITY = 7,   /* the output array of the caller is too small; nothing was written */
   BERTH_E_STATE = 8,      /* the call is not legal in the object's present state */
-  BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: this item was not tried, an earlier one failed */
+  BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: another item failed, so this one was undone or not tried */
   BERTH_E_ROW = 10,       /* a row isn't fit to be scheduled: the schedule record says which row and which field */
   BERTH_E_PENDING = 11,   /* what the call needs is on its way: a ticket says when to try again */
   BERTH_E_MISSING = 12,   /* pages were lost on the way: the sequence is shorter now and has to be computed on */
@@ -129,13 +129,22 @@ BERTH_API int32_t berth_slots_rows(berth_slots_t slots, const uint64_t *handles,
 BERTH_API int32_t berth_slots_describe(berth_slots_t slots, berth_slots_stats *out);
 
 /* ------------------------------------------------------------------------------------------
- * Rank core: one per rank. It owns the request table, the seats, the leases and the page
- * counter of its rank, and makes one iteration in three calls: schedule, launch, settle. Inputs
+ * Rank core: one per rank. It owns the request table, the seats, the leases, the KV cache and the
+ * tokens of its rank, and makes one iteration in three calls: schedule, launch, settle. Inputs
  * and outputs travel in memory that the core owns and the caller maps once (berth_core_memory),
  * so the calls carry no pointers.
+ *
+ * Tokens: row r has int32_t[token_stride] of the token arena, prompt and output one after another.
+ * The caller writes a prompt there before the schedule that admits it (the i-th entry of the admit
+ * inbox gets the i-th of the free rows); the core appends what the caller reports as sampled. A
+ * request without tokens shares nothing: its pages are found by nobody.
  * ---------------------------------------------------------------------------------------- */
 
 typedef struct berth_core *berth_core_t;
+typedef struct berth_kv *berth_kv_t;
+struct berth_kv_config;
+struct berth_kv_buffer;
+struct berth_kv_batch;
 
 /* spec 01 section 1; the numeric order is the contract. */
 enum berth_request_state {
@@ -266,11 +275,12 @@ typedef struct berth_cold_row {
   int32_t load_tokens;    /* what the rank state charges */
   int32_t deferrals;      /* iterations in which it could have run and did not */
   int32_t children;
-  int32_t pages;          /* pages of the counter held */
-  int32_t padding[2];
+  int32_t pages;          /* pages that it holds or was promised, of all pools */
+  int32_t paused_tokens;  /* output tokens that became prompt when it was paused */
+  int32_t pauses;
 } berth_cold_row;
 
-/* Inbox: a request to put on this rank. 48 bytes. */
+/* Inbox: a request to put on this rank. 64 bytes. */
 typedef struct berth_admit {
   uint64_t request_id;
   uint64_t tag;
@@ -278,9 +288,12 @@ typedef struct berth_admit {
   int32_t prompt_tokens;   /* >= 1 */
   int32_t max_new_tokens;  /* >= 1 */
   int32_t load_tokens;
-  int32_t cached_tokens;
+  int32_t cached_tokens;   /* that somebody else found; 0 where the core's own cache looks */
   int32_t children;
-  int32_t padding[2];
+  int32_t tokens;          /* 1: the prompt's tokens are in the arena */
+  int32_t scope;           /* bit 0: lora is meant, bit 1: salt is. Nothing is shared across scopes */
+  uint64_t lora;
+  uint64_t salt;
 } berth_admit;
 
 enum berth_change_kind {
@@ -338,10 +351,19 @@ typedef struct berth_core_config {
   int32_t chunking;           /* berth_chunking */
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
-  int64_t pages;              /* pages of this rank; -1: not limited */
+  int64_t pages;              /* without a cache of its own: pages of this rank, only counted; -1: not limited */
   int32_t policy_set;         /* berth_policy_set */
-  int32_t capacity;           /* berth_capacity_policy: GUARANTEED_NO_EVICT or STATIC_BATCH, the pages being counted */
+  int32_t capacity;           /* berth_capacity_policy, not MAX_REQUESTS */
+  int32_t pause;              /* berth_pause */
+  int32_t prefix_sharing;     /* 1: a context waits while another one computes the block that it lacks next */
 } berth_core_config;
+
+/* What becomes of the pages of a request that gives way (MAX_UTILIZATION). Its tokens become its prompt, and what is
+ * still there when it comes back isn't computed again. */
+enum berth_pause {
+  BERTH_PAUSE_RECOMPUTE = 0, /* blocks that are in the index stay there until their room is needed */
+  BERTH_PAUSE_SUSPEND = 1    /* all that was computed goes there, the block begun too */
+};
 
 /*
  * The iteration record, in core memory. "in" fields are written by the caller before the call that reads them, the
@@ -368,6 +390,8 @@ typedef struct berth_iteration {
   int32_t receives;         /* entries of the receive outbox: rows that moved 8 -> 9 */
   int32_t stale_changes;    /* changes whose request had left */
   int32_t deferred[16];     /* by berth_wait_reason */
+  int32_t paused;           /* requests that gave way */
+  int32_t short_of_pages;   /* rows of the plan that found no page in spite of it: 0 but for a defect */
   /* out of launch */
   int32_t launched;         /* 1: the batch goes to the device */
   int32_t due;              /* entries of the batch whose results settle needs; 0: none */
@@ -382,8 +406,13 @@ typedef struct berth_iteration {
   int32_t state_counts[16]; /* requests by state in the order of berth_request_state, dummies not counted */
   int32_t seats_used;
   int32_t leases_used;
-  int64_t pages_used;
+  int64_t pages_used;       /* in use or promised, of all pools; what only the index has isn't in use */
+  int32_t free_rows;        /* entries of the free list */
+  int32_t padding;
   uint64_t decision_hash;   /* rolling: admissions and batches of every iteration so far */
+  uint64_t batch_hash;      /* out of schedule: requests, kinds and tokens of this batch in order, the dummy left out */
+  int32_t batch_slot;       /* out of schedule: ring slot of this batch, launched or not; -1 before the first */
+  int32_t zero;
 } berth_iteration;
 
 /* Where the core's shared memory lies; valid until berth_core_destroy. Addresses as integers, counts in entries. */
@@ -399,12 +428,38 @@ typedef struct berth_core_memory {
   uint64_t done_address;    /* berth_done[rows] */
   uint64_t entry_address;   /* berth_entry[ring][entries_per_batch] */
   uint64_t result_address;  /* uint8_t[ring][entries_per_batch]: in, for settle: 1 = the sequence ends here */
+  uint64_t sampled_address; /* int32_t[ring][entries_per_batch]: in, for settle: the token made there; -1: not known */
   uint64_t active_address;  /* int32_t[rows]: active rows, oldest first */
+  uint64_t free_address;    /* int32_t[rows - 1]: the admit inbox takes rows from the end of the first free_rows */
+  uint64_t token_address;   /* int32_t[rows - 1][token_stride] */
+  int64_t token_stride;     /* 0: pages are only counted, nobody has tokens */
   int32_t ring;
   int32_t entries_per_batch;
+  /* sizes of the pools as they were made, for whoever compares them with a plan */
+  int32_t seats;            /* that requests can hold, reserved ones not included; as leases */
+  int32_t leases;
+  int32_t reserved_leases;
+  int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
 } berth_core_memory;
 
-BERTH_API int32_t berth_core_create(const berth_core_config *config, berth_core_t *out);
+/*
+ * kv, buffers[n], pages[pages_n]: the cache, as for berth_kv_create, with one sequence and one row a lease at least, a
+ * row more for the dummy, and max_blocks for max_seq_len and the drafts; kv = null, 0, 0: pages are only counted,
+ * config->pages of them. *out is written only on BERTH_OK.
+ */
+BERTH_API int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv,
+                                    const struct berth_kv_buffer *buffers, int32_t n, const int64_t *pages,
+                                    int32_t pages_n, berth_core_t *out);
+/*
+ * The core's cache, to be read: tables, events, usage, probes. Its sequences are the core's. It goes with the core:
+ * berth_kv_destroy is not for it.
+ */
+BERTH_API int32_t berth_core_kv(berth_core_t core, berth_kv_t *out);
+/*
+ * Between launch and settle: block tables of the batch that was launched, a row a batch position. n, contexts, beam and
+ * the columns are the core's to fill. A dummy has no pages: bad_value, slot -1. BERTH_E_STATE if nothing was launched.
+ */
+BERTH_API int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch);
 BERTH_API int32_t berth_core_destroy(berth_core_t core);
 BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
 /*
@@ -524,7 +579,7 @@ typedef struct berth_rules {
   /* one loop, with pages counted by the table */
   int32_t tokens_per_block;
   int32_t gpu_pages;
-  int32_t index_slots;
+  int32_t leases;             /* caches at a time, suspended ones too */
   int32_t tier_below;         /* 1: suspended caches leave the GPU */
   int32_t recompute_pause;    /* 1: a cache may be dropped and computed again */
   int32_t reuse_late;         /* 1: blocks become reusable only at the end of a request */
@@ -613,8 +668,6 @@ BERTH_API int32_t berth_table_pause(berth_table_t table, int32_t row, int32_t ma
  * BERTH_E_EXHAUSTED of an operation, which then changed nothing.
  * ---------------------------------------------------------------------------------------- */
 
-typedef struct berth_kv *berth_kv_t;
-
 enum berth_kv_level { BERTH_KV_DEVICE = 0, BERTH_KV_HOST = 1, BERTH_KV_DISK = 2, BERTH_KV_LEVELS = 3 };
 
 /* What a layer keeps of a block. 40 bytes. */
@@ -679,6 +732,13 @@ typedef struct berth_kv_layout {
 BERTH_API int32_t berth_kv_plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block,
                                 berth_kv_layout *out);
 
+enum berth_kv_pages_kind {
+  BERTH_KV_NAMED = 0,  /* pages have numbers */
+  BERTH_KV_MEMORY = 1, /* and memory */
+  BERTH_KV_COUNTED = 2 /* only how many there are is known: no tables, tokens, index, events or recurrent states, one beam;
+                          sequences and pools take no memory by their length. Up to 2^44 pages of a group, 0 too */
+};
+
 enum berth_kv_mode {
   BERTH_KV_SYNCHRONOUS = 0, /* copies and tables have happened when a call returns */
   BERTH_KV_EMULATION = 1    /* they happen in berth_kv_run, from snapshots: a device without a device */
@@ -723,7 +783,7 @@ typedef struct berth_kv_config {
   int32_t offload_min_priority; /* below it a block is dropped where it could move a level down */
   int32_t max_utilisation;      /* resume is refused beyond it, in 1/65536 of a group's pages; 65536: never */
   int32_t event_ring_log2;      /* events kept unread, as a power of two, 4 .. 24; 0: no events */
-  int32_t memory;               /* 1: pools have memory; 0: pages are only counted */
+  int32_t memory;               /* berth_kv_pages_kind */
   int32_t mode;                 /* berth_kv_mode */
   int32_t staging;              /* emulation: batches under way, 1 .. 64 */
   int32_t bad_value;            /* what tables say where there is no page */
@@ -775,7 +835,8 @@ enum berth_kv_op_kind {
   BERTH_KV_STOP = 6,     /* no more commits; the block begun is stored as a partial one */
   BERTH_KV_CLOSE = 7,
   BERTH_KV_WIDEN = 8,    /* a: beams */
-  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever */
+  BERTH_KV_RETAIN = 9,   /* a, b: tokens [a, b) (b = -1: to the end) c: priority, time: microseconds, -1: for ever.
+                          * What the sequence found or stored already is kept so too */
   BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
   BERTH_KV_UNPIN = 11,   /* handle: a pin */
   BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
@@ -790,6 +851,7 @@ enum berth_kv_flag {
   BERTH_KV_NO_REUSE = 4,  /* open: look for nothing */
   BERTH_KV_NO_COMMIT = 8, /* open: store nothing */
   BERTH_KV_NO_REBASE = 16,/* open: keep own pages where the index has the block already (and commit no further) */
+  BERTH_KV_MIN_SNAPSHOT = 128, /* open: of windows and states store only what the next turn needs */
   BERTH_KV_LORA = 32,     /* lora is meant, 0 too */
   BERTH_KV_SALT = 64
 };

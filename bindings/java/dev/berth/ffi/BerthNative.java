@@ -1550,11 +1550,34 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ENTRY_DUMMY() {
         return BERTH_ENTRY_DUMMY;
     }
+    private static final int BERTH_PAUSE_RECOMPUTE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pause.BERTH_PAUSE_RECOMPUTE = 0
+     * }
+     */
+    public static int BERTH_PAUSE_RECOMPUTE() {
+        return BERTH_PAUSE_RECOMPUTE;
+    }
+    private static final int BERTH_PAUSE_SUSPEND = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pause.BERTH_PAUSE_SUSPEND = 1
+     * }
+     */
+    public static int BERTH_PAUSE_SUSPEND() {
+        return BERTH_PAUSE_SUSPEND;
+    }
 
     private static class berth_core_create {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
             BerthNative.C_INT,
             BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
             BerthNative.C_POINTER
         );
 
@@ -1566,7 +1589,7 @@ public class BerthNative extends BerthSymbols {
     /**
      * Function descriptor for:
      * {@snippet lang=c :
-     * int32_t berth_core_create(const berth_core_config *config, berth_core_t *out)
+     * int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv, const struct berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_core_t *out)
      * }
      */
     public static FunctionDescriptor berth_core_create$descriptor() {
@@ -1576,7 +1599,7 @@ public class BerthNative extends BerthSymbols {
     /**
      * Downcall method handle for:
      * {@snippet lang=c :
-     * int32_t berth_core_create(const berth_core_config *config, berth_core_t *out)
+     * int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv, const struct berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_core_t *out)
      * }
      */
     public static MethodHandle berth_core_create$handle() {
@@ -1586,7 +1609,7 @@ public class BerthNative extends BerthSymbols {
     /**
      * Address for:
      * {@snippet lang=c :
-     * int32_t berth_core_create(const berth_core_config *config, berth_core_t *out)
+     * int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv, const struct berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_core_t *out)
      * }
      */
     public static MemorySegment berth_core_create$address() {
@@ -1595,16 +1618,138 @@ public class BerthNative extends BerthSymbols {
 
     /**
      * {@snippet lang=c :
-     * int32_t berth_core_create(const berth_core_config *config, berth_core_t *out)
+     * int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv, const struct berth_kv_buffer *buffers, int32_t n, const int64_t *pages, int32_t pages_n, berth_core_t *out)
      * }
      */
-    public static int berth_core_create(MemorySegment config, MemorySegment out) {
+    public static int berth_core_create(MemorySegment config, MemorySegment kv, MemorySegment buffers, int n, MemorySegment pages, int pages_n, MemorySegment out) {
         var mh$ = berth_core_create.HANDLE;
         try {
             if (TRACE_DOWNCALLS) {
-                traceDowncall("berth_core_create", config, out);
+                traceDowncall("berth_core_create", config, kv, buffers, n, pages, pages_n, out);
             }
-            return (int)mh$.invokeExact(config, out);
+            return (int)mh$.invokeExact(config, kv, buffers, n, pages, pages_n, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_kv {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_kv");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_kv(berth_core_t core, berth_kv_t *out)
+     * }
+     */
+    public static FunctionDescriptor berth_core_kv$descriptor() {
+        return berth_core_kv.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_kv(berth_core_t core, berth_kv_t *out)
+     * }
+     */
+    public static MethodHandle berth_core_kv$handle() {
+        return berth_core_kv.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_kv(berth_core_t core, berth_kv_t *out)
+     * }
+     */
+    public static MemorySegment berth_core_kv$address() {
+        return berth_core_kv.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_kv(berth_core_t core, berth_kv_t *out)
+     * }
+     */
+    public static int berth_core_kv(MemorySegment core, MemorySegment out) {
+        var mh$ = berth_core_kv.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_kv", core, out);
+            }
+            return (int)mh$.invokeExact(core, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_prepare {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_prepare");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch)
+     * }
+     */
+    public static FunctionDescriptor berth_core_prepare$descriptor() {
+        return berth_core_prepare.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch)
+     * }
+     */
+    public static MethodHandle berth_core_prepare$handle() {
+        return berth_core_prepare.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch)
+     * }
+     */
+    public static MemorySegment berth_core_prepare$address() {
+        return berth_core_prepare.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch)
+     * }
+     */
+    public static int berth_core_prepare(MemorySegment core, MemorySegment batch) {
+        var mh$ = berth_core_prepare.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_prepare", core, batch);
+            }
+            return (int)mh$.invokeExact(core, batch);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {
@@ -2804,6 +2949,33 @@ public class BerthNative extends BerthSymbols {
            throw new AssertionError("should not reach here", ex$);
         }
     }
+    private static final int BERTH_KV_NAMED = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_pages_kind.BERTH_KV_NAMED = 0
+     * }
+     */
+    public static int BERTH_KV_NAMED() {
+        return BERTH_KV_NAMED;
+    }
+    private static final int BERTH_KV_MEMORY = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_pages_kind.BERTH_KV_MEMORY = 1
+     * }
+     */
+    public static int BERTH_KV_MEMORY() {
+        return BERTH_KV_MEMORY;
+    }
+    private static final int BERTH_KV_COUNTED = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_pages_kind.BERTH_KV_COUNTED = 2
+     * }
+     */
+    public static int BERTH_KV_COUNTED() {
+        return BERTH_KV_COUNTED;
+    }
     private static final int BERTH_KV_SYNCHRONOUS = (int)0L;
     /**
      * {@snippet lang=c :
@@ -3019,6 +3191,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_KV_NO_REBASE() {
         return BERTH_KV_NO_REBASE;
+    }
+    private static final int BERTH_KV_MIN_SNAPSHOT = (int)128L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_MIN_SNAPSHOT = 128
+     * }
+     */
+    public static int BERTH_KV_MIN_SNAPSHOT() {
+        return BERTH_KV_MIN_SNAPSHOT;
     }
     private static final int BERTH_KV_LORA = (int)32L;
     /**

@@ -23,7 +23,10 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t load_tokens;
  *     int32_t cached_tokens;
  *     int32_t children;
- *     int32_t padding[2];
+ *     int32_t tokens;
+ *     int32_t scope;
+ *     uint64_t lora;
+ *     uint64_t salt;
  * }
  * }
  */
@@ -42,7 +45,10 @@ public class berth_admit {
         BerthNative.C_INT.withName("load_tokens"),
         BerthNative.C_INT.withName("cached_tokens"),
         BerthNative.C_INT.withName("children"),
-        MemoryLayout.sequenceLayout(2, BerthNative.C_INT).withName("padding")
+        BerthNative.C_INT.withName("tokens"),
+        BerthNative.C_INT.withName("scope"),
+        BerthNative.C_LONG.withName("lora"),
+        BerthNative.C_LONG.withName("salt")
     ).withName("berth_admit");
 
     /**
@@ -404,81 +410,180 @@ public class berth_admit {
         struct.set(children$LAYOUT, children$OFFSET, fieldValue);
     }
 
-    private static final SequenceLayout padding$LAYOUT = (SequenceLayout)$LAYOUT.select(groupElement("padding"));
+    private static final OfInt tokens$LAYOUT = (OfInt)$LAYOUT.select(groupElement("tokens"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t tokens
      * }
      */
-    public static final SequenceLayout padding$layout() {
-        return padding$LAYOUT;
+    public static final OfInt tokens$layout() {
+        return tokens$LAYOUT;
     }
 
-    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
+    private static final long tokens$OFFSET = $LAYOUT.byteOffset(groupElement("tokens"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t tokens
      * }
      */
-    public static final long padding$offset() {
-        return padding$OFFSET;
+    public static final long tokens$offset() {
+        return tokens$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t tokens
      * }
      */
-    public static MemorySegment padding(MemorySegment struct) {
-        return struct.asSlice(padding$OFFSET, padding$LAYOUT.byteSize());
+    public static int tokens(MemorySegment struct) {
+        return struct.get(tokens$LAYOUT, tokens$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t tokens
      * }
      */
-    public static void padding(MemorySegment struct, MemorySegment fieldValue) {
-        MemorySegment.copy(fieldValue, 0L, struct, padding$OFFSET, padding$LAYOUT.byteSize());
+    public static void tokens(MemorySegment struct, int fieldValue) {
+        struct.set(tokens$LAYOUT, tokens$OFFSET, fieldValue);
     }
 
-    private static long[] padding$DIMS = { 2 };
+    private static final OfInt scope$LAYOUT = (OfInt)$LAYOUT.select(groupElement("scope"));
 
     /**
-     * Dimensions for array field:
+     * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t scope
      * }
      */
-    public static long[] padding$dimensions() {
-        return padding$DIMS;
-    }
-    private static final VarHandle padding$ELEM_HANDLE = padding$LAYOUT.varHandle(sequenceElement());
-
-    /**
-     * Indexed getter for field:
-     * {@snippet lang=c :
-     * int32_t padding[2]
-     * }
-     */
-    public static int padding(MemorySegment struct, long index0) {
-        return (int)padding$ELEM_HANDLE.get(struct, padding$OFFSET, index0);
+    public static final OfInt scope$layout() {
+        return scope$LAYOUT;
     }
 
+    private static final long scope$OFFSET = $LAYOUT.byteOffset(groupElement("scope"));
+
     /**
-     * Indexed setter for field:
+     * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t scope
      * }
      */
-    public static void padding(MemorySegment struct, long index0, int fieldValue) {
-        padding$ELEM_HANDLE.set(struct, padding$OFFSET, index0, fieldValue);
+    public static final long scope$offset() {
+        return scope$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t scope
+     * }
+     */
+    public static int scope(MemorySegment struct) {
+        return struct.get(scope$LAYOUT, scope$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t scope
+     * }
+     */
+    public static void scope(MemorySegment struct, int fieldValue) {
+        struct.set(scope$LAYOUT, scope$OFFSET, fieldValue);
+    }
+
+    private static final OfLong lora$LAYOUT = (OfLong)$LAYOUT.select(groupElement("lora"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t lora
+     * }
+     */
+    public static final OfLong lora$layout() {
+        return lora$LAYOUT;
+    }
+
+    private static final long lora$OFFSET = $LAYOUT.byteOffset(groupElement("lora"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t lora
+     * }
+     */
+    public static final long lora$offset() {
+        return lora$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t lora
+     * }
+     */
+    public static long lora(MemorySegment struct) {
+        return struct.get(lora$LAYOUT, lora$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t lora
+     * }
+     */
+    public static void lora(MemorySegment struct, long fieldValue) {
+        struct.set(lora$LAYOUT, lora$OFFSET, fieldValue);
+    }
+
+    private static final OfLong salt$LAYOUT = (OfLong)$LAYOUT.select(groupElement("salt"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t salt
+     * }
+     */
+    public static final OfLong salt$layout() {
+        return salt$LAYOUT;
+    }
+
+    private static final long salt$OFFSET = $LAYOUT.byteOffset(groupElement("salt"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t salt
+     * }
+     */
+    public static final long salt$offset() {
+        return salt$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t salt
+     * }
+     */
+    public static long salt(MemorySegment struct) {
+        return struct.get(salt$LAYOUT, salt$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t salt
+     * }
+     */
+    public static void salt(MemorySegment struct, long fieldValue) {
+        struct.set(salt$LAYOUT, salt$OFFSET, fieldValue);
     }
 
     /**

@@ -24,7 +24,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t deferrals;
  *     int32_t children;
  *     int32_t pages;
- *     int32_t padding[2];
+ *     int32_t paused_tokens;
+ *     int32_t pauses;
  * }
  * }
  */
@@ -44,7 +45,8 @@ public class berth_cold_row {
         BerthNative.C_INT.withName("deferrals"),
         BerthNative.C_INT.withName("children"),
         BerthNative.C_INT.withName("pages"),
-        MemoryLayout.sequenceLayout(2, BerthNative.C_INT).withName("padding")
+        BerthNative.C_INT.withName("paused_tokens"),
+        BerthNative.C_INT.withName("pauses")
     ).withName("berth_cold_row");
 
     /**
@@ -450,81 +452,92 @@ public class berth_cold_row {
         struct.set(pages$LAYOUT, pages$OFFSET, fieldValue);
     }
 
-    private static final SequenceLayout padding$LAYOUT = (SequenceLayout)$LAYOUT.select(groupElement("padding"));
+    private static final OfInt paused_tokens$LAYOUT = (OfInt)$LAYOUT.select(groupElement("paused_tokens"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t paused_tokens
      * }
      */
-    public static final SequenceLayout padding$layout() {
-        return padding$LAYOUT;
+    public static final OfInt paused_tokens$layout() {
+        return paused_tokens$LAYOUT;
     }
 
-    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
+    private static final long paused_tokens$OFFSET = $LAYOUT.byteOffset(groupElement("paused_tokens"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t paused_tokens
      * }
      */
-    public static final long padding$offset() {
-        return padding$OFFSET;
+    public static final long paused_tokens$offset() {
+        return paused_tokens$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t paused_tokens
      * }
      */
-    public static MemorySegment padding(MemorySegment struct) {
-        return struct.asSlice(padding$OFFSET, padding$LAYOUT.byteSize());
+    public static int paused_tokens(MemorySegment struct) {
+        return struct.get(paused_tokens$LAYOUT, paused_tokens$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t paused_tokens
      * }
      */
-    public static void padding(MemorySegment struct, MemorySegment fieldValue) {
-        MemorySegment.copy(fieldValue, 0L, struct, padding$OFFSET, padding$LAYOUT.byteSize());
+    public static void paused_tokens(MemorySegment struct, int fieldValue) {
+        struct.set(paused_tokens$LAYOUT, paused_tokens$OFFSET, fieldValue);
     }
 
-    private static long[] padding$DIMS = { 2 };
+    private static final OfInt pauses$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pauses"));
 
     /**
-     * Dimensions for array field:
+     * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t pauses
      * }
      */
-    public static long[] padding$dimensions() {
-        return padding$DIMS;
-    }
-    private static final VarHandle padding$ELEM_HANDLE = padding$LAYOUT.varHandle(sequenceElement());
-
-    /**
-     * Indexed getter for field:
-     * {@snippet lang=c :
-     * int32_t padding[2]
-     * }
-     */
-    public static int padding(MemorySegment struct, long index0) {
-        return (int)padding$ELEM_HANDLE.get(struct, padding$OFFSET, index0);
+    public static final OfInt pauses$layout() {
+        return pauses$LAYOUT;
     }
 
+    private static final long pauses$OFFSET = $LAYOUT.byteOffset(groupElement("pauses"));
+
     /**
-     * Indexed setter for field:
+     * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding[2]
+     * int32_t pauses
      * }
      */
-    public static void padding(MemorySegment struct, long index0, int fieldValue) {
-        padding$ELEM_HANDLE.set(struct, padding$OFFSET, index0, fieldValue);
+    public static final long pauses$offset() {
+        return pauses$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t pauses
+     * }
+     */
+    public static int pauses(MemorySegment struct) {
+        return struct.get(pauses$LAYOUT, pauses$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t pauses
+     * }
+     */
+    public static void pauses(MemorySegment struct, int fieldValue) {
+        struct.set(pauses$LAYOUT, pauses$OFFSET, fieldValue);
     }
 
     /**

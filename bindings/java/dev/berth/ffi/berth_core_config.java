@@ -38,6 +38,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int64_t pages;
  *     int32_t policy_set;
  *     int32_t capacity;
+ *     int32_t pause;
+ *     int32_t prefix_sharing;
  * }
  * }
  */
@@ -70,7 +72,9 @@ public class berth_core_config {
         BerthNative.C_INT.withName("max_seq_len"),
         BerthNative.C_LONG.withName("pages"),
         BerthNative.C_INT.withName("policy_set"),
-        BerthNative.C_INT.withName("capacity")
+        BerthNative.C_INT.withName("capacity"),
+        BerthNative.C_INT.withName("pause"),
+        BerthNative.C_INT.withName("prefix_sharing")
     ).withName("berth_core_config");
 
     /**
@@ -1090,6 +1094,94 @@ public class berth_core_config {
      */
     public static void capacity(MemorySegment struct, int fieldValue) {
         struct.set(capacity$LAYOUT, capacity$OFFSET, fieldValue);
+    }
+
+    private static final OfInt pause$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pause"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t pause
+     * }
+     */
+    public static final OfInt pause$layout() {
+        return pause$LAYOUT;
+    }
+
+    private static final long pause$OFFSET = $LAYOUT.byteOffset(groupElement("pause"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t pause
+     * }
+     */
+    public static final long pause$offset() {
+        return pause$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t pause
+     * }
+     */
+    public static int pause(MemorySegment struct) {
+        return struct.get(pause$LAYOUT, pause$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t pause
+     * }
+     */
+    public static void pause(MemorySegment struct, int fieldValue) {
+        struct.set(pause$LAYOUT, pause$OFFSET, fieldValue);
+    }
+
+    private static final OfInt prefix_sharing$LAYOUT = (OfInt)$LAYOUT.select(groupElement("prefix_sharing"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t prefix_sharing
+     * }
+     */
+    public static final OfInt prefix_sharing$layout() {
+        return prefix_sharing$LAYOUT;
+    }
+
+    private static final long prefix_sharing$OFFSET = $LAYOUT.byteOffset(groupElement("prefix_sharing"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t prefix_sharing
+     * }
+     */
+    public static final long prefix_sharing$offset() {
+        return prefix_sharing$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t prefix_sharing
+     * }
+     */
+    public static int prefix_sharing(MemorySegment struct) {
+        return struct.get(prefix_sharing$LAYOUT, prefix_sharing$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t prefix_sharing
+     * }
+     */
+    public static void prefix_sharing(MemorySegment struct, int fieldValue) {
+        struct.set(prefix_sharing$LAYOUT, prefix_sharing$OFFSET, fieldValue);
     }
 
     /**

@@ -26,9 +26,17 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     uint64_t done_address;
  *     uint64_t entry_address;
  *     uint64_t result_address;
+ *     uint64_t sampled_address;
  *     uint64_t active_address;
+ *     uint64_t free_address;
+ *     uint64_t token_address;
+ *     int64_t token_stride;
  *     int32_t ring;
  *     int32_t entries_per_batch;
+ *     int32_t seats;
+ *     int32_t leases;
+ *     int32_t reserved_leases;
+ *     int32_t batch_positions;
  * }
  * }
  */
@@ -50,9 +58,17 @@ public class berth_core_memory {
         BerthNative.C_LONG.withName("done_address"),
         BerthNative.C_LONG.withName("entry_address"),
         BerthNative.C_LONG.withName("result_address"),
+        BerthNative.C_LONG.withName("sampled_address"),
         BerthNative.C_LONG.withName("active_address"),
+        BerthNative.C_LONG.withName("free_address"),
+        BerthNative.C_LONG.withName("token_address"),
+        BerthNative.C_LONG.withName("token_stride"),
         BerthNative.C_INT.withName("ring"),
-        BerthNative.C_INT.withName("entries_per_batch")
+        BerthNative.C_INT.withName("entries_per_batch"),
+        BerthNative.C_INT.withName("seats"),
+        BerthNative.C_INT.withName("leases"),
+        BerthNative.C_INT.withName("reserved_leases"),
+        BerthNative.C_INT.withName("batch_positions")
     ).withName("berth_core_memory");
 
     /**
@@ -546,6 +562,50 @@ public class berth_core_memory {
         struct.set(result_address$LAYOUT, result_address$OFFSET, fieldValue);
     }
 
+    private static final OfLong sampled_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("sampled_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t sampled_address
+     * }
+     */
+    public static final OfLong sampled_address$layout() {
+        return sampled_address$LAYOUT;
+    }
+
+    private static final long sampled_address$OFFSET = $LAYOUT.byteOffset(groupElement("sampled_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t sampled_address
+     * }
+     */
+    public static final long sampled_address$offset() {
+        return sampled_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t sampled_address
+     * }
+     */
+    public static long sampled_address(MemorySegment struct) {
+        return struct.get(sampled_address$LAYOUT, sampled_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t sampled_address
+     * }
+     */
+    public static void sampled_address(MemorySegment struct, long fieldValue) {
+        struct.set(sampled_address$LAYOUT, sampled_address$OFFSET, fieldValue);
+    }
+
     private static final OfLong active_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("active_address"));
 
     /**
@@ -588,6 +648,138 @@ public class berth_core_memory {
      */
     public static void active_address(MemorySegment struct, long fieldValue) {
         struct.set(active_address$LAYOUT, active_address$OFFSET, fieldValue);
+    }
+
+    private static final OfLong free_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("free_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t free_address
+     * }
+     */
+    public static final OfLong free_address$layout() {
+        return free_address$LAYOUT;
+    }
+
+    private static final long free_address$OFFSET = $LAYOUT.byteOffset(groupElement("free_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t free_address
+     * }
+     */
+    public static final long free_address$offset() {
+        return free_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t free_address
+     * }
+     */
+    public static long free_address(MemorySegment struct) {
+        return struct.get(free_address$LAYOUT, free_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t free_address
+     * }
+     */
+    public static void free_address(MemorySegment struct, long fieldValue) {
+        struct.set(free_address$LAYOUT, free_address$OFFSET, fieldValue);
+    }
+
+    private static final OfLong token_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("token_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t token_address
+     * }
+     */
+    public static final OfLong token_address$layout() {
+        return token_address$LAYOUT;
+    }
+
+    private static final long token_address$OFFSET = $LAYOUT.byteOffset(groupElement("token_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t token_address
+     * }
+     */
+    public static final long token_address$offset() {
+        return token_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t token_address
+     * }
+     */
+    public static long token_address(MemorySegment struct) {
+        return struct.get(token_address$LAYOUT, token_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t token_address
+     * }
+     */
+    public static void token_address(MemorySegment struct, long fieldValue) {
+        struct.set(token_address$LAYOUT, token_address$OFFSET, fieldValue);
+    }
+
+    private static final OfLong token_stride$LAYOUT = (OfLong)$LAYOUT.select(groupElement("token_stride"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t token_stride
+     * }
+     */
+    public static final OfLong token_stride$layout() {
+        return token_stride$LAYOUT;
+    }
+
+    private static final long token_stride$OFFSET = $LAYOUT.byteOffset(groupElement("token_stride"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t token_stride
+     * }
+     */
+    public static final long token_stride$offset() {
+        return token_stride$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t token_stride
+     * }
+     */
+    public static long token_stride(MemorySegment struct) {
+        return struct.get(token_stride$LAYOUT, token_stride$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t token_stride
+     * }
+     */
+    public static void token_stride(MemorySegment struct, long fieldValue) {
+        struct.set(token_stride$LAYOUT, token_stride$OFFSET, fieldValue);
     }
 
     private static final OfInt ring$LAYOUT = (OfInt)$LAYOUT.select(groupElement("ring"));
@@ -676,6 +868,182 @@ public class berth_core_memory {
      */
     public static void entries_per_batch(MemorySegment struct, int fieldValue) {
         struct.set(entries_per_batch$LAYOUT, entries_per_batch$OFFSET, fieldValue);
+    }
+
+    private static final OfInt seats$LAYOUT = (OfInt)$LAYOUT.select(groupElement("seats"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static final OfInt seats$layout() {
+        return seats$LAYOUT;
+    }
+
+    private static final long seats$OFFSET = $LAYOUT.byteOffset(groupElement("seats"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static final long seats$offset() {
+        return seats$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static int seats(MemorySegment struct) {
+        return struct.get(seats$LAYOUT, seats$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t seats
+     * }
+     */
+    public static void seats(MemorySegment struct, int fieldValue) {
+        struct.set(seats$LAYOUT, seats$OFFSET, fieldValue);
+    }
+
+    private static final OfInt leases$LAYOUT = (OfInt)$LAYOUT.select(groupElement("leases"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static final OfInt leases$layout() {
+        return leases$LAYOUT;
+    }
+
+    private static final long leases$OFFSET = $LAYOUT.byteOffset(groupElement("leases"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static final long leases$offset() {
+        return leases$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static int leases(MemorySegment struct) {
+        return struct.get(leases$LAYOUT, leases$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t leases
+     * }
+     */
+    public static void leases(MemorySegment struct, int fieldValue) {
+        struct.set(leases$LAYOUT, leases$OFFSET, fieldValue);
+    }
+
+    private static final OfInt reserved_leases$LAYOUT = (OfInt)$LAYOUT.select(groupElement("reserved_leases"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static final OfInt reserved_leases$layout() {
+        return reserved_leases$LAYOUT;
+    }
+
+    private static final long reserved_leases$OFFSET = $LAYOUT.byteOffset(groupElement("reserved_leases"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static final long reserved_leases$offset() {
+        return reserved_leases$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static int reserved_leases(MemorySegment struct) {
+        return struct.get(reserved_leases$LAYOUT, reserved_leases$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t reserved_leases
+     * }
+     */
+    public static void reserved_leases(MemorySegment struct, int fieldValue) {
+        struct.set(reserved_leases$LAYOUT, reserved_leases$OFFSET, fieldValue);
+    }
+
+    private static final OfInt batch_positions$LAYOUT = (OfInt)$LAYOUT.select(groupElement("batch_positions"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static final OfInt batch_positions$layout() {
+        return batch_positions$LAYOUT;
+    }
+
+    private static final long batch_positions$OFFSET = $LAYOUT.byteOffset(groupElement("batch_positions"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static final long batch_positions$offset() {
+        return batch_positions$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static int batch_positions(MemorySegment struct) {
+        return struct.get(batch_positions$LAYOUT, batch_positions$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t batch_positions
+     * }
+     */
+    public static void batch_positions(MemorySegment struct, int fieldValue) {
+        struct.set(batch_positions$LAYOUT, batch_positions$OFFSET, fieldValue);
     }
 
     /**

@@ -32,6 +32,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t receives;
  *     int32_t stale_changes;
  *     int32_t deferred[16];
+ *     int32_t paused;
+ *     int32_t short_of_pages;
  *     int32_t launched;
  *     int32_t due;
  *     int32_t due_slot;
@@ -45,7 +47,12 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t seats_used;
  *     int32_t leases_used;
  *     int64_t pages_used;
+ *     int32_t free_rows;
+ *     int32_t padding;
  *     uint64_t decision_hash;
+ *     uint64_t batch_hash;
+ *     int32_t batch_slot;
+ *     int32_t zero;
  * }
  * }
  */
@@ -73,6 +80,8 @@ public class berth_iteration {
         BerthNative.C_INT.withName("receives"),
         BerthNative.C_INT.withName("stale_changes"),
         MemoryLayout.sequenceLayout(16, BerthNative.C_INT).withName("deferred"),
+        BerthNative.C_INT.withName("paused"),
+        BerthNative.C_INT.withName("short_of_pages"),
         BerthNative.C_INT.withName("launched"),
         BerthNative.C_INT.withName("due"),
         BerthNative.C_INT.withName("due_slot"),
@@ -87,7 +96,12 @@ public class berth_iteration {
         BerthNative.C_INT.withName("seats_used"),
         BerthNative.C_INT.withName("leases_used"),
         BerthNative.C_LONG.withName("pages_used"),
-        BerthNative.C_LONG.withName("decision_hash")
+        BerthNative.C_INT.withName("free_rows"),
+        BerthNative.C_INT.withName("padding"),
+        BerthNative.C_LONG.withName("decision_hash"),
+        BerthNative.C_LONG.withName("batch_hash"),
+        BerthNative.C_INT.withName("batch_slot"),
+        BerthNative.C_INT.withName("zero")
     ).withName("berth_iteration");
 
     /**
@@ -878,6 +892,94 @@ public class berth_iteration {
         deferred$ELEM_HANDLE.set(struct, deferred$OFFSET, index0, fieldValue);
     }
 
+    private static final OfInt paused$LAYOUT = (OfInt)$LAYOUT.select(groupElement("paused"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t paused
+     * }
+     */
+    public static final OfInt paused$layout() {
+        return paused$LAYOUT;
+    }
+
+    private static final long paused$OFFSET = $LAYOUT.byteOffset(groupElement("paused"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t paused
+     * }
+     */
+    public static final long paused$offset() {
+        return paused$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t paused
+     * }
+     */
+    public static int paused(MemorySegment struct) {
+        return struct.get(paused$LAYOUT, paused$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t paused
+     * }
+     */
+    public static void paused(MemorySegment struct, int fieldValue) {
+        struct.set(paused$LAYOUT, paused$OFFSET, fieldValue);
+    }
+
+    private static final OfInt short_of_pages$LAYOUT = (OfInt)$LAYOUT.select(groupElement("short_of_pages"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t short_of_pages
+     * }
+     */
+    public static final OfInt short_of_pages$layout() {
+        return short_of_pages$LAYOUT;
+    }
+
+    private static final long short_of_pages$OFFSET = $LAYOUT.byteOffset(groupElement("short_of_pages"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t short_of_pages
+     * }
+     */
+    public static final long short_of_pages$offset() {
+        return short_of_pages$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t short_of_pages
+     * }
+     */
+    public static int short_of_pages(MemorySegment struct) {
+        return struct.get(short_of_pages$LAYOUT, short_of_pages$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t short_of_pages
+     * }
+     */
+    public static void short_of_pages(MemorySegment struct, int fieldValue) {
+        struct.set(short_of_pages$LAYOUT, short_of_pages$OFFSET, fieldValue);
+    }
+
     private static final OfInt launched$LAYOUT = (OfInt)$LAYOUT.select(groupElement("launched"));
 
     /**
@@ -1483,6 +1585,94 @@ public class berth_iteration {
         struct.set(pages_used$LAYOUT, pages_used$OFFSET, fieldValue);
     }
 
+    private static final OfInt free_rows$LAYOUT = (OfInt)$LAYOUT.select(groupElement("free_rows"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t free_rows
+     * }
+     */
+    public static final OfInt free_rows$layout() {
+        return free_rows$LAYOUT;
+    }
+
+    private static final long free_rows$OFFSET = $LAYOUT.byteOffset(groupElement("free_rows"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t free_rows
+     * }
+     */
+    public static final long free_rows$offset() {
+        return free_rows$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t free_rows
+     * }
+     */
+    public static int free_rows(MemorySegment struct) {
+        return struct.get(free_rows$LAYOUT, free_rows$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t free_rows
+     * }
+     */
+    public static void free_rows(MemorySegment struct, int fieldValue) {
+        struct.set(free_rows$LAYOUT, free_rows$OFFSET, fieldValue);
+    }
+
+    private static final OfInt padding$LAYOUT = (OfInt)$LAYOUT.select(groupElement("padding"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static final OfInt padding$layout() {
+        return padding$LAYOUT;
+    }
+
+    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static final long padding$offset() {
+        return padding$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static int padding(MemorySegment struct) {
+        return struct.get(padding$LAYOUT, padding$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static void padding(MemorySegment struct, int fieldValue) {
+        struct.set(padding$LAYOUT, padding$OFFSET, fieldValue);
+    }
+
     private static final OfLong decision_hash$LAYOUT = (OfLong)$LAYOUT.select(groupElement("decision_hash"));
 
     /**
@@ -1525,6 +1715,138 @@ public class berth_iteration {
      */
     public static void decision_hash(MemorySegment struct, long fieldValue) {
         struct.set(decision_hash$LAYOUT, decision_hash$OFFSET, fieldValue);
+    }
+
+    private static final OfLong batch_hash$LAYOUT = (OfLong)$LAYOUT.select(groupElement("batch_hash"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static final OfLong batch_hash$layout() {
+        return batch_hash$LAYOUT;
+    }
+
+    private static final long batch_hash$OFFSET = $LAYOUT.byteOffset(groupElement("batch_hash"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static final long batch_hash$offset() {
+        return batch_hash$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static long batch_hash(MemorySegment struct) {
+        return struct.get(batch_hash$LAYOUT, batch_hash$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t batch_hash
+     * }
+     */
+    public static void batch_hash(MemorySegment struct, long fieldValue) {
+        struct.set(batch_hash$LAYOUT, batch_hash$OFFSET, fieldValue);
+    }
+
+    private static final OfInt batch_slot$LAYOUT = (OfInt)$LAYOUT.select(groupElement("batch_slot"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static final OfInt batch_slot$layout() {
+        return batch_slot$LAYOUT;
+    }
+
+    private static final long batch_slot$OFFSET = $LAYOUT.byteOffset(groupElement("batch_slot"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static final long batch_slot$offset() {
+        return batch_slot$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static int batch_slot(MemorySegment struct) {
+        return struct.get(batch_slot$LAYOUT, batch_slot$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t batch_slot
+     * }
+     */
+    public static void batch_slot(MemorySegment struct, int fieldValue) {
+        struct.set(batch_slot$LAYOUT, batch_slot$OFFSET, fieldValue);
+    }
+
+    private static final OfInt zero$LAYOUT = (OfInt)$LAYOUT.select(groupElement("zero"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final OfInt zero$layout() {
+        return zero$LAYOUT;
+    }
+
+    private static final long zero$OFFSET = $LAYOUT.byteOffset(groupElement("zero"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final long zero$offset() {
+        return zero$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static int zero(MemorySegment struct) {
+        return struct.get(zero$LAYOUT, zero$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static void zero(MemorySegment struct, int fieldValue) {
+        struct.set(zero$LAYOUT, zero$OFFSET, fieldValue);
     }
 
     /**

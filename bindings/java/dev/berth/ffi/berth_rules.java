@@ -35,7 +35,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t chunk_unit;
  *     int32_t tokens_per_block;
  *     int32_t gpu_pages;
- *     int32_t index_slots;
+ *     int32_t leases;
  *     int32_t tier_below;
  *     int32_t recompute_pause;
  *     int32_t reuse_late;
@@ -70,7 +70,7 @@ public class berth_rules {
         BerthNative.C_INT.withName("chunk_unit"),
         BerthNative.C_INT.withName("tokens_per_block"),
         BerthNative.C_INT.withName("gpu_pages"),
-        BerthNative.C_INT.withName("index_slots"),
+        BerthNative.C_INT.withName("leases"),
         BerthNative.C_INT.withName("tier_below"),
         BerthNative.C_INT.withName("recompute_pause"),
         BerthNative.C_INT.withName("reuse_late"),
@@ -964,48 +964,48 @@ public class berth_rules {
         struct.set(gpu_pages$LAYOUT, gpu_pages$OFFSET, fieldValue);
     }
 
-    private static final OfInt index_slots$LAYOUT = (OfInt)$LAYOUT.select(groupElement("index_slots"));
+    private static final OfInt leases$LAYOUT = (OfInt)$LAYOUT.select(groupElement("leases"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t index_slots
+     * int32_t leases
      * }
      */
-    public static final OfInt index_slots$layout() {
-        return index_slots$LAYOUT;
+    public static final OfInt leases$layout() {
+        return leases$LAYOUT;
     }
 
-    private static final long index_slots$OFFSET = $LAYOUT.byteOffset(groupElement("index_slots"));
+    private static final long leases$OFFSET = $LAYOUT.byteOffset(groupElement("leases"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t index_slots
+     * int32_t leases
      * }
      */
-    public static final long index_slots$offset() {
-        return index_slots$OFFSET;
+    public static final long leases$offset() {
+        return leases$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t index_slots
+     * int32_t leases
      * }
      */
-    public static int index_slots(MemorySegment struct) {
-        return struct.get(index_slots$LAYOUT, index_slots$OFFSET);
+    public static int leases(MemorySegment struct) {
+        return struct.get(leases$LAYOUT, leases$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t index_slots
+     * int32_t leases
      * }
      */
-    public static void index_slots(MemorySegment struct, int fieldValue) {
-        struct.set(index_slots$LAYOUT, index_slots$OFFSET, fieldValue);
+    public static void leases(MemorySegment struct, int fieldValue) {
+        struct.set(leases$LAYOUT, leases$OFFSET, fieldValue);
     }
 
     private static final OfInt tier_below$LAYOUT = (OfInt)$LAYOUT.select(groupElement("tier_below"));

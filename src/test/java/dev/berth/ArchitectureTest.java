@@ -28,7 +28,10 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -135,6 +138,24 @@ class ArchitectureTest {
                     Map.of("java.lang.foreign.MemorySegment", Set.of("reinterpret", "ofAddress"))));
       }
     },
+    /** It isn't there unless it is asked for: one class knows it, and is loaded by name. */
+    ONE_CLASS_TOUCHES_THE_INCUBATING_MODULE {
+      @Override
+      ArchRule in(String house) {
+        return noClasses()
+            .that(
+                describe(
+                    "aren't the vector kernels",
+                    type ->
+                        !outermost(type).getName().equals(house + ".route.kernel.VectorKernels")))
+            .should()
+            .dependOnClassesThat()
+            .resideInAPackage("jdk.incubator..")
+            .orShould()
+            .dependOnClassesThat()
+            .haveFullyQualifiedName(house + ".route.kernel.VectorKernels");
+      }
+    },
     OPTIONAL_LIBRARIES_STAY_ON_TOP {
       @Override
       ArchRule in(String house) {
@@ -234,6 +255,34 @@ class ArchitectureTest {
           .as("%s: a package that the house doesn't know", type)
           .isTrue();
     }
+  }
+
+  /** docs/architecture.md: one page, whose map is this house and no other. */
+  @Test
+  void theMapShowsEveryPackageAndNamesThoseThatHoldNothing() throws IOException {
+    String page =
+        Files.readString(
+            Path.of(System.getProperty("berth.test.basedir", "."), "docs", "architecture.md"));
+    assertThat(page.lines().count()).isLessThan(100);
+    String map = page.split("```", 3)[1];
+    Set<String> shown = words(Pattern.compile("[a-z]+"), map);
+    Set<String> rooms = new TreeSet<>(FLOORS.keySet());
+    rooms.addAll(CELLAR);
+    assertThat(shown).containsAll(rooms);
+    var furnished = new TreeSet<String>();
+    PRODUCT.forEach(type -> furnished.add(room("dev.berth", type)));
+    rooms.removeAll(furnished);
+    String empty =
+        page.lines().filter(line -> line.contains(" nothing yet")).collect(Collectors.joining());
+    Set<String> named = words(Pattern.compile("(?<=`)[a-z]+(?=`)"), empty.split("nothing yet")[0]);
+    assertThat(named).isEqualTo(rooms);
+  }
+
+  private static Set<String> words(Pattern word, String text) {
+    return word.matcher(text)
+        .results()
+        .map(MatchResult::group)
+        .collect(Collectors.toCollection(TreeSet::new));
   }
 
   // ---- names that code may not know ------------------------------------------------------------

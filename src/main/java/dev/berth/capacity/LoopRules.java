@@ -14,7 +14,7 @@ import dev.berth.internal.NativeRules;
  * @param tier where suspended caches go
  * @param tokensPerBlock page size in tokens
  * @param gpuPages pages on the device
- * @param indexSlots caches at a time
+ * @param leases caches at a time: each holds a lease
  */
 public record LoopRules(
     BatchRules batch,
@@ -25,7 +25,7 @@ public record LoopRules(
     Tier tier,
     int tokensPerBlock,
     int gpuPages,
-    int indexSlots) {
+    int leases) {
   /** When later requests find a block. */
   public enum Reuse {
     OFF,
@@ -65,7 +65,7 @@ public record LoopRules(
     return rules.caches(
         tokensPerBlock,
         gpuPages,
-        indexSlots,
+        leases,
         tier.ordinal(),
         recompute.ordinal(),
         reuse == Reuse.LATE ? 1 : 0);

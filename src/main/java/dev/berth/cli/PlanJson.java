@@ -6,6 +6,7 @@ import dev.berth.config.Finding;
 import dev.berth.config.LoadPlan;
 import dev.berth.config.ServingPlan;
 import dev.berth.config.WorkerPlan;
+import dev.berth.engine.EnginePool;
 import dev.berth.plan.KvBudget;
 import dev.berth.plan.Reserve;
 import dev.berth.plan.SeatPlan;
@@ -22,11 +23,15 @@ final class PlanJson {
         .put("file", plan.config().source())
         .put("engine", plan.config().engine().title())
         .put("model", plan.config().model())
-        .put("verdict", plan.worst().map(PlanJson::lower).orElse("fine"))
+        .put("verdict", plan.worst().map(Words::lower).orElse("fine"))
         .put(
             "deployments",
             plan.deployments().stream().map(PlanJson::deployment).map(Json::fields).toList())
         .put("findings", findings(plan.findings()))
+        .put(
+            "pools",
+            ReplayJson.pools(
+                EnginePool.titles(EnginePool::bounded), EnginePool.titles(pool -> !pool.bounded())))
         .put(
             "ignored_keys",
             plan.config().ignored().stream()
@@ -46,7 +51,7 @@ final class PlanJson {
     var shape = worker.shape();
     return new Json()
         .put("name", worker.worker().name())
-        .put("role", lower(worker.worker().role()))
+        .put("role", Words.lower(worker.worker().role()))
         .put("servers", worker.worker().servers())
         .put("max_batch_size", shape.maxBatchSize())
         .put("pipeline_size", shape.pipelineSize())
@@ -60,7 +65,7 @@ final class PlanJson {
         .put("published_cap", worker.publishedCap())
         .put("headroom", worker.headroom().open())
         .put("headroom_closed_by", worker.headroom().reasons())
-        .put("seat_policy", lower(worker.policy()))
+        .put("seat_policy", Words.lower(worker.policy()))
         .put("plan", worker.plan().map(PlanJson::seats))
         .put("kv", worker.kv().map(PlanJson::kv));
   }
@@ -77,7 +82,7 @@ final class PlanJson {
         .put("state_rows", plan.stateRows())
         .put("admission_cap", plan.admissionCap())
         .put("fleet_capacity", plan.fleetCapacity())
-        .put("request_slots", plan.requestSlots())
+        .put("resident_requests", plan.residentRequests())
         .put("excludes_retiring", plan.excludesRetiring());
   }
 
@@ -125,15 +130,11 @@ final class PlanJson {
     return findings.stream()
         .map(finding ->
             new Json()
-                .put("severity", lower(finding.severity()))
+                .put("severity", Words.lower(finding.severity()))
                 .put("rule", finding.rule())
                 .put("worker", finding.worker())
                 .put("message", finding.message())
                 .fields())
         .toList();
-  }
-
-  private static String lower(Enum<?> constant) {
-    return constant.name().toLowerCase(Locale.ROOT);
   }
 }

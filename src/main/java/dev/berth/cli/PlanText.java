@@ -9,6 +9,7 @@ import dev.berth.config.KvSettings.FractionOf;
 import dev.berth.config.LoadPlan;
 import dev.berth.config.ServingPlan;
 import dev.berth.config.WorkerPlan;
+import dev.berth.engine.EnginePool;
 import dev.berth.plan.Bytes;
 import dev.berth.plan.KvBudget;
 import dev.berth.plan.PlanOutcome;
@@ -16,7 +17,6 @@ import dev.berth.plan.SeatPlan;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.OptionalInt;
 import java.util.stream.Collectors;
 
@@ -34,6 +34,7 @@ final class PlanText {
     plan.deployments()
         .forEach(deployment -> text.deployment(deployment, plan.deployments().size()));
     text.findings(plan.findings());
+    text.pools();
     text.verdict(plan);
     return String.join(System.lineSeparator(), text.lines);
   }
@@ -84,11 +85,11 @@ final class PlanText {
     lines.add(
         worker.worker().name()
             + ": "
-            + worker.worker().role().name().toLowerCase(Locale.ROOT)
+            + Words.lower(worker.worker().role())
             + ", "
-            + count(worker.worker().servers(), "server")
+            + Words.count(worker.worker().servers(), "server")
             + ", "
-            + count(shape.ranks(), "rank")
+            + Words.count(shape.ranks(), "rank")
             + (shape.attentionDp() ? " with attention DP" : "")
             + (shape.pipelineSize() > 1 ? ", " + shape.pipelineSize() + " pipeline stages" : "")
             + (shape.disaggregated() ? ", transfers by " + shape.transferBackend().orElse("") : "")
@@ -142,7 +143,7 @@ final class PlanText {
             + plan.batchPositions().count()
             + (plan.stateRows() > 0 ? "; state rows " + plan.stateRows() : "")
             + " ("
-            + plan.policy().name().toLowerCase(Locale.ROOT)
+            + Words.lower(plan.policy())
             + (plan.leases().count() == plan.seats().count()
                 ? ""
                 : ", surplus = "
@@ -153,7 +154,7 @@ final class PlanText {
             + ")");
     row(
         "admits",
-        count(plan.admissionCap(), "request")
+        Words.count(plan.admissionCap(), "request")
             + " a rank, "
             + plan.fleetCapacity()
             + " a server"
@@ -216,7 +217,7 @@ final class PlanText {
                 ? ""
                 : " (with overlap on: " + plan.classIfOverlapped() + ")")
             + (plan.batchByTokens().isPresent()
-                ? "; a step carries " + count(plan.batchByTokens().getAsInt(), "whole prompt")
+                ? "; a step carries " + Words.count(plan.batchByTokens().getAsInt(), "whole prompt")
                 : ""));
     if (plan.capacity().isPresent()) {
       row(
@@ -233,10 +234,16 @@ final class PlanText {
     }
     lines.add("");
     for (Finding finding : findings) {
-      row(
-          finding.severity().name().toLowerCase(Locale.ROOT),
-          finding + " [" + finding.rule() + "]");
+      row(Words.lower(finding.severity()), finding + " [" + finding.rule() + "]");
     }
+  }
+
+  private void pools() {
+    lines.add("");
+    row(
+        "at start",
+        ReplayReport.pools(
+            EnginePool.titles(EnginePool::bounded), EnginePool.titles(pool -> !pool.bounded())));
   }
 
   private void verdict(ServingPlan plan) {
@@ -246,8 +253,8 @@ final class PlanText {
     lines.add("");
     lines.add(
         refused > 0
-            ? "refused: " + count(refused, "reason")
-            : warnings > 0 ? "works, with " + count(warnings, "warning") : "works");
+            ? "refused: " + Words.count(refused, "reason")
+            : warnings > 0 ? "works, with " + Words.count(warnings, "warning") : "works");
   }
 
   private void row(String label, String text) {
@@ -256,9 +263,5 @@ final class PlanText {
 
   private static String known(OptionalInt value) {
     return value.isPresent() ? Integer.toString(value.getAsInt()) : "unknown";
-  }
-
-  private static String count(long number, String what) {
-    return number + " " + what + (number == 1 ? "" : "s");
   }
 }

@@ -2,22 +2,15 @@
 package dev.berth.cli;
 
 import dev.berth.cli.TraceReplay.ArrivalKind;
-import dev.berth.config.ConfigException;
 import dev.berth.config.FleetSetup;
-import dev.berth.config.ModelShape;
-import dev.berth.config.PlanOptions;
-import dev.berth.config.ServingConfig;
 import dev.berth.config.ShippedConfigs;
 import dev.berth.config.ShippedScenarios;
 import dev.berth.config.ShippedTraces;
-import dev.berth.config.WorkerConfig.AssumedOverlap;
-import dev.berth.plan.Reserve;
-import dev.berth.plan.SeatPolicy;
-import dev.berth.plan.Trait;
 import dev.berth.replay.Arrivals;
 import dev.berth.replay.ClosedTraceArrivals;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.Progress;
+import dev.berth.replay.RequestTimes;
 import dev.berth.replay.Scenario;
 import dev.berth.replay.ScenarioRun;
 import dev.berth.replay.Trace;
@@ -25,10 +18,6 @@ import dev.berth.replay.TraceArrivals;
 import dev.berth.replay.TraceResult;
 import dev.berth.replay.TraceRun;
 import dev.berth.replay.TransferModel;
-import java.math.BigDecimal;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -36,6 +25,7 @@ import java.util.OptionalLong;
 import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -173,46 +163,7 @@ final class ReplayCommand implements Callable<Integer> {
       description = "KV pages of a rank; default: by --free-memory, or not limited.")
   private @Nullable Long kvPages;
 
-  @Option(
-      names = "--free-memory",
-      paramLabel = "size",
-      converter = PlanCommand.BytesConverter.class,
-      description = "Memory of a rank that is free once the weights are loaded; needs --model.")
-  private @Nullable Long freeMemory;
-
-  @Option(
-      names = "--model",
-      paramLabel = "shape",
-      converter = PlanCommand.ModelConverter.class,
-      description = "Model shape for --free-memory, as in berth plan.")
-  private @Nullable ModelShape model;
-
-  @Option(
-      names = "--fraction",
-      paramLabel = "0..1",
-      converter = PlanCommand.FractionConverter.class,
-      description = "Share of the free memory for the KV pool, in place of the file's.")
-  private @Nullable BigDecimal fraction;
-
-  @Option(
-      names = "--policy",
-      paramLabel = "unified|split",
-      description = "Seat policy; default unified, or split where the model forces it.")
-  private @Nullable SeatPolicy policy;
-
-  @Option(
-      names = "--assume-overlap",
-      paramLabel = "on|off|file",
-      description = "Run with the overlap scheduler on or off, or as the file says (default).")
-  private AssumedOverlap overlap = AssumedOverlap.FILE;
-
-  @Option(
-      names = "--trait",
-      split = ",",
-      paramLabel = "hybrid|mrope-delta|confidence-scheduling",
-      converter = PlanCommand.TraitConverter.class,
-      description = "Properties of the model that the file doesn't tell.")
-  private List<Trait> traits = List.of();
+  @Mixin private final PlanningOptions planning = new PlanningOptions();
 
   @Override
   public Integer call() {
@@ -276,10 +227,11 @@ final class ReplayCommand implements Callable<Integer> {
 
   private int traceReplay(String configName, String traceName) {
     FleetSetup.Options options = options();
-    int wanted = positive("--requests", requests).orElse(0);
-    OptionalInt clients = positive("--concurrency", concurrency);
+    int wanted =
+        Arguments.positive(spec, "--requests", requests, RequestTimes.mostRequests()).orElse(0);
+    OptionalInt clients = Arguments.positive(spec, "--concurrency", concurrency, Integer.MAX_VALUE);
     double factor = speedup();
-    FleetSetup setup = FleetSetup.of(read(configName), options);
+    FleetSetup setup = FleetSetup.of(ShippedConfigs.load(configName), options);
     Trace loaded = ShippedTraces.load(traceName);
     int total = wanted == 0 ? loaded.requests() : wanted;
     int inSystem =
@@ -331,24 +283,13 @@ final class ReplayCommand implements Callable<Integer> {
       throw usage("--kv-pages: found " + kvPages + "; allowed: an integer from 1");
     }
     require(
-        kvPages == null || freeMemory == null, "--kv-pages and --free-memory exclude each other");
-    require(model == null || freeMemory != null, "--model is for --free-memory");
-    var plan =
-        new PlanOptions(
-            overlap,
-            Optional.ofNullable(policy),
-            traits.isEmpty() ? EnumSet.noneOf(Trait.class) : EnumSet.copyOf(traits),
-            Optional.ofNullable(model),
-            freeMemory == null ? OptionalLong.empty() : OptionalLong.of(freeMemory),
-            Optional.ofNullable(fraction),
-            Reserve.NONE,
-            OptionalInt.empty(),
-            OptionalInt.empty(),
-            OptionalInt.empty());
+        kvPages == null || !planning.hasFreeMemory(),
+        "--kv-pages and --free-memory exclude each other");
+    require(!planning.hasModel() || planning.hasFreeMemory(), "--model is for --free-memory");
     return new FleetSetup.Options(
         Optional.ofNullable(deployment),
         workers,
-        plan,
+        planning.read(),
         kvPages == null ? OptionalLong.empty() : OptionalLong.of(kvPages),
         servers("ctx"),
         servers("gen"),
@@ -417,29 +358,6 @@ final class ReplayCommand implements Callable<Integer> {
         speedup > 0 && speedup <= 1e9,
         "--speedup: found " + speedup + "; allowed: a number above 0, up to 1e9");
     return speedup;
-  }
-
-  private OptionalInt positive(String name, @Nullable Integer value) {
-    if (value == null) {
-      return OptionalInt.empty();
-    }
-    require(value >= 1, name + ": found " + value + "; allowed: an integer from 1");
-    return OptionalInt.of(value);
-  }
-
-  private static ServingConfig read(String name) {
-    var path = Path.of(name);
-    if (Files.exists(path)) {
-      return ServingConfig.read(path);
-    }
-    return ShippedConfigs.read(name)
-        .orElseThrow(() ->
-            new ConfigException(
-                name,
-                0,
-                "",
-                "there is no such file, and no shipped configuration of that name"
-                    + " (berth plan --list)"));
   }
 
   private void require(boolean condition, String otherwise) {

@@ -2,6 +2,7 @@
 package dev.berth.cli;
 
 import dev.berth.plan.SeatPlan;
+import dev.berth.plan.StartupValidator;
 import dev.berth.replay.ArmResult;
 import dev.berth.replay.Comparison;
 import dev.berth.replay.Expectation;
@@ -16,7 +17,6 @@ import dev.berth.replay.TraceResult;
 import dev.berth.request.WaitReason;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 
 /**
@@ -64,7 +64,7 @@ final class ReplayJson {
             .put("plan", plan(result.arm().engine().plan()))
             .put("description", result.arm().describe())
             .put("as_declared", result.asDeclared())
-            .put("ending", lower(result.run().ending()));
+            .put("ending", Words.lower(result.run().ending()));
     if (!result.run().detail().isEmpty()) {
       json.put("detail", result.run().detail());
     }
@@ -72,11 +72,21 @@ final class ReplayJson {
         .put("histograms", histograms)
         .put("refusals", result.run().totals().refusals())
         .put(
-            "validator", result.validator().disagreements().stream().map(d -> d.message()).toList())
+            "validator",
+            result.run().startUp().disagreements().stream().map(d -> d.message()).toList())
+        .put("pools", pools(result.run().startUp()))
         .put(
             "expectations",
             result.expectations().stream().map(ReplayJson::expectation).map(Json::fields).toList())
         .put("checks", result.checks().stream().map(ReplayJson::check).map(Json::fields).toList());
+  }
+
+  private static Json pools(StartupValidator.Verdict startUp) {
+    return pools(startUp.checked(), startUp.skipped());
+  }
+
+  static Json pools(List<String> compared, List<String> skipped) {
+    return new Json().put("compared", compared).put("skipped", skipped);
   }
 
   private static Json expectation(ArmResult.Met met) {
@@ -92,7 +102,7 @@ final class ReplayJson {
   private static Json check(ArmResult.CheckOutcome outcome) {
     return new Json()
         .put("id", outcome.check().id())
-        .put("status", lower(outcome.status()))
+        .put("status", Words.lower(outcome.status()))
         .put("violations", outcome.violations())
         .put("declared", outcome.declared())
         .put("unit", outcome.check().unit());
@@ -121,7 +131,7 @@ final class ReplayJson {
             .put("trace", trace(result.trace()))
             .put("arrivals", arrivals(replay))
             .put("warnings", replay.setup().warnings())
-            .put("ending", lower(result.ending()))
+            .put("ending", Words.lower(result.ending()))
             .put("complete", result.complete());
     var waits = new ArrayList<String>();
     result.stages().forEach(stage -> waits.addAll(stage.waits()));
@@ -149,7 +159,7 @@ final class ReplayJson {
     var json =
         new Json()
             .put("name", trace.name())
-            .put("format", lower(trace.format()))
+            .put("format", Words.lower(trace.format()))
             .put("requests", trace.requests());
     number(json, "span_us", trace.spanMicros());
     number(json, "mean_input", trace.meanPromptTokens());
@@ -161,7 +171,7 @@ final class ReplayJson {
   }
 
   private static Json arrivals(TraceReplay replay) {
-    var json = new Json().put("kind", lower(replay.arrivals()));
+    var json = new Json().put("kind", Words.lower(replay.arrivals()));
     switch (replay.arrivals()) {
       case TRACE -> number(json, "speedup", replay.speedup());
       case CLOSED -> json.put("concurrency", replay.concurrency());
@@ -175,11 +185,12 @@ final class ReplayJson {
     var json =
         new Json()
             .put("name", stage.name())
-            .put("role", lower(engine.role()))
+            .put("role", Words.lower(engine.role()))
             .put("servers", stage.servers())
             .put("ranks", engine.ranks())
-            .put("loop", lower(engine.loop()))
-            .put("plan", plan(engine.plan()));
+            .put("loop", Words.lower(engine.loop()))
+            .put("plan", plan(engine.plan()))
+            .put("pools", pools(result.servers().getFirst().startUp()));
     if (engine.pages() >= 0) {
       json.put("kv_pages", engine.pages());
     }
@@ -189,7 +200,7 @@ final class ReplayJson {
     number(cost, "fixed_us", stage.cost().fixedMicros());
     json.put("cost", cost);
     RunTotals totals = result.totals();
-    json.put("ending", lower(result.ending()))
+    json.put("ending", Words.lower(result.ending()))
         .put(
             "requests",
             new Json()
@@ -209,7 +220,7 @@ final class ReplayJson {
     var deferrals = new Json();
     for (WaitReason reason : WaitReason.values()) {
       if (totals.deferrals(reason) > 0 && reason != WaitReason.NONE) {
-        deferrals.put(lower(reason), totals.deferrals(reason));
+        deferrals.put(Words.lower(reason), totals.deferrals(reason));
       }
     }
     return json.put("deferrals", deferrals).put("occupancy", occupancy(result.occupancy()));
@@ -247,7 +258,7 @@ final class ReplayJson {
         .put("seats", plan.seats().count())
         .put("leases", plan.leases().count())
         .put("reserved_leases", plan.reservedLeases())
-        .put("policy", lower(plan.policy()))
+        .put("policy", Words.lower(plan.policy()))
         .put("headroom", plan.headroom().open())
         .put("overlap", plan.shape().overlap())
         .put("admission_cap", plan.admissionCap())
@@ -266,9 +277,5 @@ final class ReplayJson {
     } else if (!Double.isNaN(value) && !Double.isInfinite(value)) {
       json.put(key, value);
     }
-  }
-
-  private static String lower(Enum<?> value) {
-    return value.name().toLowerCase(Locale.ROOT);
   }
 }

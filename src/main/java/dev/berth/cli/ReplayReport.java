@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.cli;
 
+import dev.berth.plan.StartupValidator;
 import dev.berth.replay.ArmResult;
 import dev.berth.replay.Comparison;
 import dev.berth.replay.Expectation;
@@ -9,6 +10,7 @@ import dev.berth.replay.RunResult;
 import dev.berth.replay.ScenarioRun;
 import dev.berth.request.WaitReason;
 import java.io.PrintWriter;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
@@ -27,6 +29,10 @@ final class ReplayReport {
   void print(ScenarioRun.Result result) {
     out.println(result.scenario().title());
     result.scenario().source().ifPresent(s -> out.println("figures: " + s));
+    result.arms().stream()
+        .map(arm -> "pools: " + pools(arm.run().startUp()))
+        .distinct()
+        .forEach(out::println);
     result.arms().forEach(this::printArm);
     if (!result.comparisons().isEmpty()) {
       out.println();
@@ -73,8 +79,7 @@ final class ReplayReport {
     out.println();
     out.println(result.arm().name() + ": " + result.arm().title());
     out.println("  plan        " + result.arm().describe());
-    result
-        .validator()
+    run.startUp()
         .disagreements()
         .forEach(d -> out.println("  validator   " + d.message() + " (overridden)"));
     out.printf(
@@ -98,7 +103,7 @@ final class ReplayReport {
     String deferrals =
         java.util.Arrays.stream(WaitReason.values())
             .filter(r -> run.totals().deferrals(r) > 0 && r != WaitReason.NONE)
-            .map(r -> r.name().toLowerCase(Locale.ROOT) + " " + run.totals().deferrals(r))
+            .map(r -> Words.lower(r) + " " + run.totals().deferrals(r))
             .collect(Collectors.joining(", "));
     out.println("  waiting     " + (deferrals.isEmpty() ? "nothing had to wait" : deferrals));
     if (run.ending() != RunResult.Ending.DONE) {
@@ -146,6 +151,17 @@ final class ReplayReport {
     if (!line.isEmpty()) {
       out.println("  exact       " + line);
     }
+  }
+
+  static String pools(StartupValidator.Verdict startUp) {
+    return pools(startUp.checked(), startUp.skipped());
+  }
+
+  /** Which pools the start-up validator compares with the plan, and which it can't. */
+  static String pools(List<String> compared, List<String> skipped) {
+    return String.join(", ", compared)
+        + " compared with the plan"
+        + (skipped.isEmpty() ? "" : "; skipped, without a bound: " + String.join(", ", skipped));
   }
 
   private static boolean exact(ArmResult.Met met) {

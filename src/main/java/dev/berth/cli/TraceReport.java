@@ -59,6 +59,10 @@ final class TraceReport {
                   Locale.ROOT, "arrivals: closed, %,d in the system", replay.concurrency());
         });
     line("configuration %s, deployment %s", replay.config(), replay.setup().deployment());
+    result.stages().stream()
+        .map(stage -> "pools: " + ReplayReport.pools(stage.servers().getFirst().startUp()))
+        .distinct()
+        .forEach(out::println);
     replay.setup().warnings().forEach(warning -> line("  warning     %s", warning));
     result.stages().forEach(this::stage);
     line("");
@@ -94,13 +98,11 @@ final class TraceReport {
     RunTotals totals = result.totals();
     line("");
     line(
-        "%s: %s, %d server%s of %d rank%s",
+        "%s: %s, %s of %s",
         stage.name(),
-        lower(stage.engine().role()),
-        stage.servers(),
-        stage.servers() == 1 ? "" : "s",
-        stage.engine().ranks(),
-        stage.engine().ranks() == 1 ? "" : "s");
+        Words.lower(stage.engine().role()),
+        Words.count(stage.servers(), "server"),
+        Words.count(stage.engine().ranks(), "rank"));
     line("  plan        %s", stage.engine().plan().describe());
     line(
         "  KV pages    %s",
@@ -130,7 +132,7 @@ final class TraceReport {
         Arrays.stream(WaitReason.values())
             .filter(reason -> totals.deferrals(reason) > 0 && reason != WaitReason.NONE)
             .map(reason ->
-                String.format(Locale.ROOT, "%s %,d", lower(reason), totals.deferrals(reason)))
+                String.format(Locale.ROOT, "%s %,d", Words.lower(reason), totals.deferrals(reason)))
             .collect(Collectors.joining(", "));
     line("  waiting     %s", deferrals.isEmpty() ? "nothing had to wait" : deferrals);
     occupancy(result.occupancy());
@@ -192,10 +194,6 @@ final class TraceReport {
       return String.format(Locale.ROOT, "%.2f s", micros / 1e6);
     }
     return String.format(Locale.ROOT, "%.1f min", micros / 60e6);
-  }
-
-  private static String lower(Enum<?> value) {
-    return value.name().toLowerCase(Locale.ROOT);
   }
 
   private void line(String format, Object... values) {

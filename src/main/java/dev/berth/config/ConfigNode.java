@@ -5,8 +5,8 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -406,8 +406,13 @@ public final class ConfigNode {
 
   /** A constant of the type by its name in lower case; {@code -} and {@code _} are the same. */
   public <E extends Enum<E>> E asEnum(Class<E> type) {
+    return asEnum(EnumSet.allOf(type));
+  }
+
+  /** As {@link #asEnum(Class)}, one of some constants. */
+  public <E extends Enum<E>> E asEnum(Set<E> allowed) {
     if (kind == Kind.SCALAR) {
-      for (E constant : type.getEnumConstants()) {
+      for (E constant : allowed) {
         if (spelling(constant.name()).equals(spelling(text))) {
           return constant;
         }
@@ -415,7 +420,7 @@ public final class ConfigNode {
     }
     throw unexpected(
         "one of "
-            + Arrays.stream(type.getEnumConstants())
+            + allowed.stream()
                 .map(constant -> spelling(constant.name()))
                 .collect(Collectors.joining(", ")));
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
-import dev.berth.capacity.CapacityRule;
+import dev.berth.BerthException;
+import dev.berth.capacity.Chunking;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
-import dev.berth.plan.StartupValidator;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
 import dev.berth.replay.TransferModel;
@@ -94,23 +94,27 @@ public record FleetSetup(
                 options.plan())
             .deployments()
             .getFirst();
-    List<String> refused = messages(planned, Severity.REFUSED);
+    List<Finding> refused = findings(planned, Severity.REFUSED);
     if (!refused.isEmpty()) {
       throw new ConfigException(
-          config.source(), 0, deployment.name(), "can't work: " + String.join("; ", refused));
+          config.source(),
+          line(planned, refused.getFirst()),
+          deployment.name(),
+          "can't work: "
+              + refused.stream().map(Finding::toString).collect(Collectors.joining("; ")));
     }
     if (options.pages().isEmpty() && options.plan().freeBytes().isPresent()) {
       requireBudgets(config, planned);
     }
     var stages = new ArrayList<ServerStage>();
     for (WorkerPlan worker : planned.workers()) {
-      stages.add(stage(worker, options));
+      stages.add(stage(config, worker, options));
     }
     return new FleetSetup(
         deployment.name(),
         stages,
         planned.workers(),
-        warnings(planned),
+        findings(planned, Severity.WARNING).stream().map(Finding::toString).toList(),
         deployment.workloads().getFirst().concurrency());
   }
 
@@ -120,8 +124,19 @@ public record FleetSetup(
         .filter(finding -> finding.rule().equals("kv-unknown"))
         .findFirst()
         .ifPresent(finding -> {
-          throw new ConfigException(config.source(), 0, finding.worker(), finding.message());
+          throw new ConfigException(
+              config.source(), line(planned, finding), finding.worker(), finding.message());
         });
+  }
+
+  /** Where the worker stands that a finding is about; the first one if it is about all. */
+  private static int line(DeploymentPlan planned, Finding finding) {
+    return planned.workers().stream()
+        .map(WorkerPlan::worker)
+        .filter(worker -> worker.name().equals(finding.worker()))
+        .findFirst()
+        .orElseGet(() -> planned.workers().getFirst().worker())
+        .line();
   }
 
   private static Deployment deployment(ServingConfig config, Optional<String> name) {
@@ -156,7 +171,7 @@ public record FleetSetup(
     if (workers.isEmpty()) {
       throw new ConfigException(
           config.source(),
-          0,
+          deployment.workers().getFirst().line(),
           deployment.name(),
           "has no "
               + (which == Workers.CTX ? "context" : "generation")
@@ -168,28 +183,28 @@ public record FleetSetup(
     return workers;
   }
 
-  private static List<String> messages(DeploymentPlan plan, Severity severity) {
-    return plan.findings().stream()
-        .filter(finding -> finding.severity() == severity)
-        .map(Finding::toString)
-        .toList();
+  private static List<Finding> findings(DeploymentPlan plan, Severity severity) {
+    return plan.findings().stream().filter(finding -> finding.severity() == severity).toList();
   }
 
-  /** What planning says, and where a replay departs from the file. */
-  private static List<String> warnings(DeploymentPlan planned) {
-    var warnings = new ArrayList<>(messages(planned, Severity.WARNING));
-    for (WorkerPlan worker : planned.workers()) {
-      if (worker.worker().capacityPolicy() == CapacityPolicy.MAX_UTILIZATION) {
-        warnings.add(
-            worker.worker().name()
-                + ": the file asks for MAX_UTILIZATION; the replay promises pages to a request's"
-                + " end and pauses nobody, which is GUARANTEED_NO_EVICT");
-      }
+  private static ServerStage stage(ServingConfig file, WorkerPlan worker, Options options) {
+    WorkerConfig config = worker.worker();
+    OptionalInt servers =
+        config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
+    try {
+      return new ServerStage(
+          config.name(),
+          engine(worker, options),
+          servers.orElse(config.servers()),
+          options.cost(),
+          options.transfer());
+    } catch (BerthException e) {
+      throw new ConfigException(
+          file.source(), config.line(), config.name(), String.valueOf(e.getMessage()));
     }
-    return warnings;
   }
 
-  private static ServerStage stage(WorkerPlan worker, Options options) {
+  private static EngineConfig engine(WorkerPlan worker, Options options) {
     SeatPlan plan = worker.plan().orElseThrow();
     WorkerConfig config = worker.worker();
     WorkerRole role =
@@ -199,33 +214,20 @@ public record FleetSetup(
           case GENERATION -> WorkerRole.GENERATION;
         };
     EngineConfig base = EngineConfig.of(plan, role);
-    var engine =
-        new EngineConfig(
-            plan,
-            role,
-            base.rangeEnd(),
-            base.mark(),
-            base.transfer(),
-            config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE,
-            pages(worker, options),
-            base.gate(),
-            base.retiringTokens(),
-            base.cap(),
-            base.queue(),
-            base.policies(),
-            // The engine promises pages to the end; warnings() says so to who asks for less.
-            config.capacityPolicy() == CapacityPolicy.STATIC_BATCH
-                ? CapacityRule.STATIC_BATCH
-                : CapacityRule.GUARANTEED_NO_EVICT);
-    StartupValidator.check(plan, engine.pools()).orThrow();
-    OptionalInt servers =
-        config.role() == Role.CONTEXT ? options.contextServers() : options.otherServers();
-    return new ServerStage(
-        config.name(),
-        engine,
-        servers.orElse(config.servers()),
-        options.cost(),
-        options.transfer());
+    return new EngineConfig(
+        plan,
+        role,
+        base.rangeEnd(),
+        base.mark(),
+        base.transfer(),
+        config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE,
+        KvSetup.counted(pages(worker, options)),
+        base.gate(),
+        base.retiringTokens(),
+        base.cap(),
+        base.queue(),
+        base.policies(),
+        config.capacityPolicy());
   }
 
   /** As told; else by memory; else by the file's own limit; else as many as are wanted. */

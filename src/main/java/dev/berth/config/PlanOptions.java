@@ -73,6 +73,12 @@ public record PlanOptions(
         concurrency);
   }
 
+  /** The same with lengths and concurrency in place of the file's, where they are given. */
+  public PlanOptions withLoad(OptionalInt input, OptionalInt output, OptionalInt clients) {
+    return new PlanOptions(
+        overlap, policy, traits, model, freeBytes, fraction, reserve, input, output, clients);
+  }
+
   /** A load with what the user gave in place of what the file says. */
   Workload apply(Workload load) {
     return new Workload(

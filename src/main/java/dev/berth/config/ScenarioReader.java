@@ -3,11 +3,11 @@ package dev.berth.config;
 
 import dev.berth.BerthException;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.ConfigClass;
@@ -16,6 +16,7 @@ import dev.berth.plan.PolicySet;
 import dev.berth.plan.Reason;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
+import dev.berth.plan.StartupValidator;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
@@ -26,9 +27,13 @@ import dev.berth.replay.Comparison;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.Expectation;
 import dev.berth.replay.Load;
+import dev.berth.replay.RequestTimes;
 import dev.berth.replay.Scenario;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
+import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import java.util.ArrayList;
@@ -41,6 +46,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * Reads scenario files. The keys are described in {@code docs/scenarios.md}; an unknown one is an
@@ -93,8 +99,12 @@ public final class ScenarioReader {
       groups.add(group(node, "requests", node));
     }
     long total = groups.stream().mapToLong(Load.Group::count).sum();
-    if (total > MAX) {
-      throw node.error("the groups add up to " + total + " requests; the most allowed is " + MAX);
+    int most = RequestTimes.mostRequests();
+    if (total > most) {
+      throw node.error(
+          node.has("groups") ? "groups" : "requests",
+          "found %d requests in all; allowed: up to %d with this Java heap (BERTH_JAVA_OPTS=-Xmx8g gives 8 GiB)"
+              .formatted(total, most));
     }
     return new Load(groups, node.optInt("concurrency", (int) total, 1, MAX), waves);
   }
@@ -109,7 +119,12 @@ public final class ScenarioReader {
         node.requireInt(count, 1, MAX),
         either(node, defaults, "input_tokens").asInt(1, MAX),
         either(node, defaults, "output_tokens").asInt(1, MAX),
-        scheduling);
+        scheduling,
+        node.optDouble("priority", Request.DEFAULT_PRIORITY, -1e18, 1e18),
+        new ServiceTerms(
+            node.optLong("tenant", 0, Long.MIN_VALUE, Long.MAX_VALUE),
+            node.optInt("weight", 1, 1, ServiceTerms.MAX_WEIGHT),
+            node.optLong("deadline", ServiceTerms.NO_DEADLINE, 0, MAX)));
   }
 
   private static ConfigNode either(ConfigNode first, ConfigNode second, String key) {
@@ -141,21 +156,31 @@ public final class ScenarioReader {
         throw arm.error("same_as", "found '" + sameAs.get() + "', which is no arm before this one");
       }
       names.add(entry.getKey());
-      arms.add(
-          new Arm(
-              entry.getKey(),
-              arm.requireString("title"),
-              engine(arm, layers, load),
-              policies(layers),
-              arm.optBoolean("override_validator", false),
-              arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of()),
-              arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of()),
-              sameAs));
+      arms.add(arm(entry.getKey(), arm, layers, load, sameAs));
     }
+    Scenario.twins(arms)
+        .ifPresent(twins -> {
+          throw node.require(twins.second().name()).error(twins.message());
+        });
     if (arms.isEmpty()) {
       throw node.error("found no arm; at least one is needed");
     }
     return arms;
+  }
+
+  private static Arm arm(
+      String name, ConfigNode arm, Layers layers, Load load, Optional<String> sameAs) {
+    EngineConfig engine = engine(arm, layers, load);
+    String title = arm.requireString("title");
+    List<Expectation> expect =
+        arm.findChild("expect").map(ScenarioReader::expectations).orElse(List.of());
+    Map<Check, Long> mustFail =
+        arm.findChild("must_fail").map(ScenarioReader::mustFail).orElse(Map.of());
+    try {
+      return new Arm(name, title, engine, expect, mustFail, sameAs);
+    } catch (BerthException e) {
+      throw size(layers, arm.findChild("what_if")).error(String.valueOf(e.getMessage()));
+    }
   }
 
   /** An arm's worker keys over the scenario's. */
@@ -211,9 +236,8 @@ public final class ScenarioReader {
                       + reasons.stream().map(Reason::message).collect(Collectors.joining("; ")));
         };
     Optional<ConfigNode> whatIf = arm.findChild("what_if");
-    if (whatIf.isPresent()) {
-      plan = plan.withWhatIf(whatIf(whatIf.get()));
-    }
+    plan = plan.withWhatIf(whatIf(arm));
+    requireAgreement(arm, plan);
     Optional<ConfigNode> gateNode = layers.find("gate");
     FillGate gate = gateNode.map(node -> gate(node, load)).orElse(FillGate.NONE);
     RetiringMark mark =
@@ -228,30 +252,65 @@ public final class ScenarioReader {
               .map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20))
               .orElse(EngineConfig.RANGE_END),
           mark,
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+          EngineConfig.transfer(role),
           layers.optSwitch("chunked_context", false)
               ? Chunking.FIRST_COME_FIRST_SERVED
               : Chunking.NONE,
-          layers.find("kv_pages").map(n -> n.asLong(1, Long.MAX_VALUE / 2)).orElse(-1L),
+          KvSetup.counted(
+              layers.find("kv_pages").map(n -> n.asLong(1, Long.MAX_VALUE / 2)).orElse(-1L)),
           gate,
           whatIf
               .flatMap(w -> w.findEnum("retiring_tokens", RetiringTokens.class))
               .orElse(RetiringTokens.EXCLUDED),
           whatIf.flatMap(w -> w.findEnum("router_cap", RankCap.class)).orElse(RankCap.HARD),
-          layers
-              .find("queue")
-              .map(n -> n.asEnum(WaitingQueue.Policy.class))
-              .orElse(WaitingQueue.Policy.FCFS),
+          queue(layers),
           policies(layers),
           layers
               .find("capacity")
-              .map(n -> n.asEnum(CapacityRule.class))
+              .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
               .orElse(CapacityRule.GUARANTEED_NO_EVICT));
     } catch (ConfigException e) {
       throw e;
-    } catch (IllegalArgumentException | BerthException e) {
+    } catch (IllegalArgumentException e) {
       throw arm.error(String.valueOf(e.getMessage()));
+    } catch (BerthException e) {
+      throw size(layers, whatIf).error(String.valueOf(e.getMessage()));
     }
+  }
+
+  /** What makes a worker large: the sizes that an experiment asks for, or else the batch. */
+  private static ConfigNode size(Layers layers, Optional<ConfigNode> whatIf) {
+    return Stream.of("leases", "seats", "reserved")
+        .flatMap(key -> whatIf.flatMap(node -> node.find(key)).stream())
+        .findFirst()
+        .orElseGet(() -> layers.require("max_batch_size"));
+  }
+
+  /** The sizes must agree with each other before any pool is made from them. */
+  private static void requireAgreement(ConfigNode arm, SeatPlan plan) {
+    StartupValidator.Verdict verdict = StartupValidator.check(plan, List.of());
+    if (!verdict.agrees() && !plan.whatIf().has(WhatIf.Switch.VALIDATOR_OVERRIDDEN)) {
+      throw arm.error(
+          verdict.disagreements().stream()
+                  .map(StartupValidator.Disagreement::message)
+                  .collect(Collectors.joining("; "))
+              + " (override_validator: true runs it all the same)");
+    }
+  }
+
+  private static QueueRules queue(Layers layers) {
+    WaitingQueue.Policy policy =
+        layers
+            .find("queue")
+            .map(n -> n.asEnum(WaitingQueue.Policy.class))
+            .orElse(WaitingQueue.Policy.FCFS);
+    Optional<ConfigNode> patience = layers.find("patience");
+    if (patience.isPresent() && policy != WaitingQueue.Policy.DEADLINE) {
+      throw patience.get().error("is for 'queue: deadline' only");
+    }
+    return patience
+        .map(n -> new QueueRules(policy, n.asLong(0, MAX)))
+        .orElse(QueueRules.of(policy));
   }
 
   /** Without attention DP a wish for a rank means nothing. */
@@ -305,11 +364,19 @@ public final class ScenarioReader {
     return kind == FillGate.Kind.NONE ? FillGate.NONE : new FillGate(kind, load.requests());
   }
 
-  private static WhatIf whatIf(ConfigNode node) {
+  private static WhatIf whatIf(ConfigNode arm) {
     var whatIf = WhatIf.builder();
-    node.findInt("seats", 1, MAX).ifPresent(whatIf::seats);
-    node.findInt("leases", 1, MAX).ifPresent(whatIf::leases);
-    node.findInt("reserved", 0, MAX).ifPresent(whatIf::reserved);
+    arm.findChild("what_if").ifPresent(node -> whatIf(node, whatIf));
+    if (arm.optBoolean("override_validator", false)) {
+      whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN);
+    }
+    return whatIf.build();
+  }
+
+  private static void whatIf(ConfigNode node, WhatIf.Builder whatIf) {
+    node.findInt("seats", 1, EngineConfig.MOST_ROWS).ifPresent(whatIf::seats);
+    node.findInt("leases", 1, EngineConfig.MOST_ROWS).ifPresent(whatIf::leases);
+    node.findInt("reserved", 0, EngineConfig.MOST_ROWS).ifPresent(whatIf::reserved);
     if (node.optBoolean("charge_retiring", false)) {
       whatIf.with(WhatIf.Switch.CHARGE_RETIRING);
     }
@@ -319,7 +386,6 @@ public final class ScenarioReader {
     if (node.optBoolean("headroom_under_pipeline", false)) {
       whatIf.with(WhatIf.Switch.HEADROOM_UNDER_PIPELINE);
     }
-    return whatIf.build();
   }
 
   // ------------------------------------------------------------------------------ what must come

@@ -5,25 +5,23 @@ import dev.berth.replay.Trace;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.Optional;
 
 /**
  * The request traces that come with Berth, and those in files. Their NOTICE names sources and
  * licences.
  */
 public final class ShippedTraces {
-  private static final String FOLDER = "/dev/berth/traces/";
-  private static final Map<String, String> FILES = files();
+  private static final ShippedFiles FILES = new ShippedFiles("/dev/berth/traces/", "trace");
+  private static final Map<String, String> FILE_BY_NAME = fileByName();
 
   private ShippedTraces() {}
 
-  private static Map<String, String> files() {
+  private static Map<String, String> fileByName() {
     var files = new LinkedHashMap<String, String>();
     files.put("azure-conv", "azure/AzureLLMInferenceTrace_conv.csv");
     files.put("mooncake-1000", "mooncake/mooncake_trace_1000.jsonl");
@@ -32,34 +30,28 @@ public final class ShippedTraces {
 
   /** Names of the shipped traces, in order. */
   public static List<String> names() {
-    return List.copyOf(FILES.keySet());
+    return List.copyOf(FILE_BY_NAME.keySet());
   }
 
   /**
-   * A shipped trace by its name, or a file by its path.
+   * A file by its path, or a shipped trace by its name.
    *
    * @throws ConfigException if there is neither, or the file is malformed
    */
   public static Trace load(String nameOrFile) {
-    String shipped = FILES.get(nameOrFile);
-    if (shipped != null) {
-      return read(nameOrFile, shipped);
-    }
-    Path file = Path.of(nameOrFile);
-    if (Files.exists(file)) {
-      return TraceReader.read(file);
-    }
-    throw new ConfigException(
+    return FILES.load(
         nameOrFile,
-        0,
-        "",
-        "there is no such file, and no shipped trace of that name; shipped traces: "
-            + String.join(", ", names()));
+        TraceReader::read,
+        ShippedTraces::shipped,
+        "shipped traces: " + String.join(", ", names()));
+  }
+
+  private static Optional<Trace> shipped(String name) {
+    return Optional.ofNullable(FILE_BY_NAME.get(name)).map(file -> read(name, file));
   }
 
   private static Trace read(String name, String file) {
-    try (InputStream in =
-        Objects.requireNonNull(ShippedTraces.class.getResourceAsStream(FOLDER + file), file)) {
+    try (InputStream in = FILES.open(file)) {
       return TraceReader.read(name, in);
     } catch (IOException e) {
       throw new UncheckedIOException(file, e);

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.Set;
 
 /** TensorRT-LLM's keys of one worker. */
 final class TrtllmReader implements ServingForms.Reader {
+  private static final Set<CapacityRule> CAPACITY_POLICIES =
+      EnumSet.of(
+          CapacityRule.GUARANTEED_NO_EVICT,
+          CapacityRule.MAX_UTILIZATION,
+          CapacityRule.STATIC_BATCH);
+
   @Override
   public WorkerConfig read(ConfigNode node, String name, Role role, int servers, OptionalInt gpus) {
     var kv = node.findChild("kv_cache_config");
@@ -53,9 +62,9 @@ final class TrtllmReader implements ServingForms.Reader {
             .orElse(OptionalInt.empty()),
         node.optBoolean("enable_chunked_prefill", false),
         node.findChild("scheduler_config")
-            .map(scheduler ->
-                scheduler.optEnum("capacity_scheduler_policy", CapacityPolicy.GUARANTEED_NO_EVICT))
-            .orElse(CapacityPolicy.GUARANTEED_NO_EVICT),
+            .flatMap(scheduler -> scheduler.find("capacity_scheduler_policy"))
+            .map(policy -> policy.asEnum(CAPACITY_POLICIES))
+            .orElse(CapacityRule.GUARANTEED_NO_EVICT),
         node.findChild("attention_dp_config").map(AdpSettings::read).orElse(AdpSettings.DEFAULT),
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * cp)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
@@ -70,7 +71,7 @@ final class VllmReader implements ServingForms.Reader {
             0),
         OptionalInt.empty(),
         flag(node, "enable-chunked-prefill"),
-        CapacityPolicy.MAX_UTILIZATION,
+        CapacityRule.MAX_UTILIZATION,
         AdpSettings.DEFAULT,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * dp)),

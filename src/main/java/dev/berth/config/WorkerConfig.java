@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.util.List;
@@ -34,7 +35,7 @@ public record WorkerConfig(
     KvSettings kv,
     OptionalInt transceiverBufferTokens,
     boolean chunkedPrefill,
-    CapacityPolicy capacityPolicy,
+    CapacityRule capacityPolicy,
     AdpSettings attentionDp,
     OptionalInt gpus,
     int gpusNeeded,

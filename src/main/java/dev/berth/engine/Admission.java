@@ -68,8 +68,9 @@ public final class Admission {
   }
 
   /**
-   * Appends a request that every rank received in the same order. Without attention DP placement
-   * wishes mean nothing.
+   * Appends a request that every rank received in the same order, between the same iterations.
+   * Without attention DP placement wishes mean nothing. Deadlines are iterations, as boards count
+   * them: the first is 0.
    */
   public WaitingQueue.Offer offer(Request request) {
     return queue.offer(attentionDp ? request : request.withScheduling(SchedulingParams.NONE));
@@ -91,6 +92,7 @@ public final class Admission {
       requireSame(board, askedAbout);
       return;
     }
+    queue.advanceTo(board.sequence());
     loads.read(
         board.segment(),
         board.payloadOffset(firstFrame),

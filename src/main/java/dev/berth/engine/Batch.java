@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.id.BatchPosition;
 import dev.berth.internal.NativeCore;
 import dev.berth.request.RequestTable;
@@ -23,12 +25,14 @@ public final class Batch {
 
   private static final Kind[] KINDS = Kind.values();
 
+  private final RankEngine engine;
   private final NativeCore core;
   private final RequestTable table;
   private int slot;
   private int size;
 
-  Batch(NativeCore core, RequestTable table) {
+  Batch(RankEngine engine, NativeCore core, RequestTable table) {
+    this.engine = engine;
     this.core = core;
     this.table = table;
   }
@@ -52,6 +56,13 @@ public final class Batch {
   /** Row in the request table. */
   public int row(int position) {
     return core.entryRow(slot, check(position));
+  }
+
+  /**
+   * The request that runs there, in the iteration that scheduled it; the padding's has the id -1.
+   */
+  public long id(int position) {
+    return table.id(row(position));
   }
 
   /** What runs there. */
@@ -83,6 +94,20 @@ public final class Batch {
   /** Says, between Collect and Collected, that the sequence at a position ends with this token. */
   public void stop(BatchPosition position) {
     core.stop(slot, check(position.index()));
+    engine.stopped(position.index());
+  }
+
+  /**
+   * Says, between Collect and Collected, which token a position made. Without it nothing that the
+   * sequence computes from then on can be found by others, or by itself after a pause.
+   *
+   * @param token 0 or more
+   */
+  public void sampled(BatchPosition position, int token) {
+    if (token < 0) {
+      throw new BerthException(Code.ARGUMENT, "token " + token + ": 0 or more");
+    }
+    core.sampled(slot, check(position.index()), token);
   }
 
   private int check(int position) {

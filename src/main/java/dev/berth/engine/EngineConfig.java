@@ -4,15 +4,25 @@ package dev.berth.engine;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.internal.NativeCore;
-import dev.berth.plan.KeyedBy;
+import dev.berth.kv.KvConfig;
+import dev.berth.kv.KvLayout;
+import dev.berth.kv.KvLevel;
+import dev.berth.kv.KvView;
 import dev.berth.plan.PolicySet;
-import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPlan;
-import dev.berth.request.WaitingQueue;
+import dev.berth.plan.WorkerShape;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 
 /**
  * Everything that decides how the engines of one worker run. Sizes come from the plan alone.
@@ -23,15 +33,14 @@ import java.util.List;
  *     does
  * @param mark where state 14 is set
  * @param transfer whether requests go through transfer states before and after their KV moves
- * @param chunkedContext whether a context may be split over iterations
- * @param pages KV pages of one rank, -1 if they aren't limited
+ * @param chunkedContext whether a context may be split over iterations, one of {@link #CHUNKINGS}
+ * @param kv what the KV cache of one rank is made of
  * @param gate what holds a benchmark fill
  * @param retiringTokens what happens to the tokens of retirees that are excluded
  * @param cap whether the router's hard cap is on
- * @param queue order of the waiting queue
+ * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
- * @param capacity how pages are promised; the engine counts them to a request's end, so what would
- *     have to pause or to count nothing is refused
+ * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -40,18 +49,18 @@ public record EngineConfig(
     RetiringMark mark,
     Transfer transfer,
     Chunking chunkedContext,
-    long pages,
+    KvSetup kv,
     FillGate gate,
     RetiringTokens retiringTokens,
     RankCap cap,
-    WaitingQueue.Policy queue,
+    QueueRules queue,
     PolicySet policies,
     CapacityRule capacity) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
-  /** Most rows of a native core, as {@code berth.h} has it. */
-  private static final int MOST_ROWS = 1 << 20;
+  /** Most requests, seats or leases of one rank, as {@code berth.h} has it. */
+  public static final int MOST_ROWS = 1 << 20;
 
   /** Is there a KV transfer engine at work? */
   public enum Transfer {
@@ -67,13 +76,17 @@ public record EngineConfig(
     RAW
   }
 
-  /** How a context that doesn't fit in one iteration's tokens is treated. */
-  public enum Chunking {
-    /** Never split. */
-    NONE,
-    /** Split, first come first served. */
-    FIRST_COME_FIRST_SERVED
-  }
+  /** The capacity rules that an engine can keep: those that look at pages. */
+  public static final Set<CapacityRule> CAPACITY_RULES =
+      Collections.unmodifiableSet(
+          EnumSet.of(
+              CapacityRule.GUARANTEED_NO_EVICT,
+              CapacityRule.MAX_UTILIZATION,
+              CapacityRule.STATIC_BATCH));
+
+  /** How an engine can split a context that doesn't fit in one iteration's tokens. */
+  public static final Set<Chunking> CHUNKINGS =
+      Collections.unmodifiableSet(EnumSet.of(Chunking.NONE, Chunking.FIRST_COME_FIRST_SERVED));
 
   public EngineConfig {
     if (role == WorkerRole.GENERATION && transfer == Transfer.NONE) {
@@ -83,16 +96,19 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
-    if (capacity != CapacityRule.GUARANTEED_NO_EVICT && capacity != CapacityRule.STATIC_BATCH) {
+    if (!CAPACITY_RULES.contains(capacity)) {
       throw new IllegalArgumentException(
-          "capacity policy "
-              + capacity
-              + ": the engine promises pages up to the last token; allowed: "
-              + CapacityRule.GUARANTEED_NO_EVICT
-              + ", "
-              + CapacityRule.STATIC_BATCH);
+          "capacity policy " + capacity + ": it hands out no pages; allowed: " + CAPACITY_RULES);
     }
-    long held = Math.max(plan.seats().count(), rows(plan, cap));
+    if (!CHUNKINGS.contains(chunkedContext)) {
+      throw new IllegalArgumentException(
+          "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
+    }
+    List<String> reasons = impossible(plan, rangeEnd, kv);
+    if (!reasons.isEmpty()) {
+      throw new BerthException(Code.CONFIGURATION, String.join("; ", reasons));
+    }
+    long held = held(plan, cap);
     if (held > MOST_ROWS) {
       throw new BerthException(
           Code.CONFIGURATION,
@@ -101,7 +117,7 @@ public record EngineConfig(
     }
   }
 
-  /** With the default policies. */
+  /** With the default policies and pages that are only counted, -1: without a limit. */
   public EngineConfig(
       SeatPlan plan,
       WorkerRole role,
@@ -113,7 +129,7 @@ public record EngineConfig(
       FillGate gate,
       RetiringTokens retiringTokens,
       RankCap cap,
-      WaitingQueue.Policy queue) {
+      QueueRules queue) {
     this(
         plan,
         role,
@@ -121,13 +137,58 @@ public record EngineConfig(
         mark,
         transfer,
         chunkedContext,
-        pages,
+        KvSetup.counted(pages),
+        gate,
+        retiringTokens,
+        cap,
+        queue);
+  }
+
+  /** With the default policies. */
+  public EngineConfig(
+      SeatPlan plan,
+      WorkerRole role,
+      int rangeEnd,
+      RetiringMark mark,
+      Transfer transfer,
+      Chunking chunkedContext,
+      KvSetup kv,
+      FillGate gate,
+      RetiringTokens retiringTokens,
+      RankCap cap,
+      QueueRules queue) {
+    this(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        kv,
         gate,
         retiringTokens,
         cap,
         queue,
         PolicySet.DEFAULT,
         CapacityRule.GUARANTEED_NO_EVICT);
+  }
+
+  /** The same engine with another order of the waiting queue. */
+  public EngineConfig withQueue(QueueRules rules) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        kv,
+        gate,
+        retiringTokens,
+        cap,
+        rules,
+        policies,
+        capacity);
   }
 
   /** The same engine with other policies. */
@@ -139,13 +200,155 @@ public record EngineConfig(
         mark,
         transfer,
         chunkedContext,
-        pages,
+        kv,
         gate,
         retiringTokens,
         cap,
         queue,
         set,
         rule);
+  }
+
+  /** The same engine with another KV cache. */
+  public EngineConfig withKv(KvSetup setup) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        setup,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        policies,
+        capacity);
+  }
+
+  /** KV pages of one rank on the device, of all pools; -1 if they aren't limited. */
+  public long pages() {
+    return switch (kv) {
+      case KvSetup.Counted counted -> counted.pages();
+      case KvSetup.Paged paged -> Arrays.stream(paged.sizes().pages()[0]).sum();
+    };
+  }
+
+  /** Every reason why a rank can't have that cache. */
+  private static List<String> impossible(SeatPlan plan, int rangeEnd, KvSetup kv) {
+    if (!(kv instanceof KvSetup.Paged paged)) {
+      return List.of();
+    }
+    var reasons = new ArrayList<String>();
+    var shape = plan.shape();
+    KvLayout layout = paged.layout();
+    if (layout.tokensPerBlock() != shape.tokensPerBlock()) {
+      reasons.add(
+          "the KV layout has %d tokens a block, the plan %d"
+              .formatted(layout.tokensPerBlock(), shape.tokensPerBlock()));
+    }
+    if (shape.maxSeqLen() < 1) {
+      reasons.add("block tables and tokens need a longest sequence (maxSeqLen), the plan has none");
+    }
+    long blocks = maxBlocks(shape);
+    if (blocks * layout.tokensPerBlock() >= 1 << 30) {
+      reasons.add(
+          "sequences of %d tokens: a block table has room for less than %d"
+              .formatted(blocks * layout.tokensPerBlock(), 1 << 30));
+    }
+    if (rangeEnd > RANGE_END) {
+      reasons.add(
+          "a schedulable range to %d runs sequences past their end, where they have no pages"
+              .formatted(rangeEnd));
+    }
+    if (paged.indexBlocks() < 0 || paged.indexBlocks() > 1 << 28) {
+      reasons.add("an index of %d blocks: 0 to 2^28".formatted(paged.indexBlocks()));
+    }
+    if (paged.scopes() < 1 || paged.scopes() > 1 << 20) {
+      reasons.add("%d scopes: 1 to 2^20".formatted(paged.scopes()));
+    }
+    if (paged.offloadMinPriority() < 0 || paged.offloadMinPriority() > 101) {
+      reasons.add("offloading from priority %d: 0 to 101".formatted(paged.offloadMinPriority()));
+    }
+    if (paged.eventRingLog2() != 0 && (paged.eventRingLog2() < 4 || paged.eventRingLog2() > 24)) {
+      reasons.add("a ring of 2^%d events: 4 to 24, or 0".formatted(paged.eventRingLog2()));
+    }
+    long[][] pages = paged.sizes().pages();
+    if (pages.length != KvLevel.values().length) {
+      reasons.add("pages of %d levels: %d".formatted(pages.length, KvLevel.values().length));
+      return reasons;
+    }
+    for (int level = 0; level < pages.length; level++) {
+      if (pages[level].length != layout.groups()) {
+        reasons.add(
+            "pages of %d pool groups on level %s, the layout has %d"
+                .formatted(pages[level].length, KvLevel.values()[level], layout.groups()));
+        continue;
+      }
+      for (int group = 0; group < layout.groups(); group++) {
+        long least = level == 0 ? 1 : 0;
+        long most = Math.min(layout.maxSlots(group), (1 << 28) - 1);
+        if (pages[level][group] < least || pages[level][group] > most) {
+          reasons.add(
+              "%d pages of pool group %d on level %s: %d to %d"
+                  .formatted(pages[level][group], group, KvLevel.values()[level], least, most));
+        }
+      }
+    }
+    return reasons;
+  }
+
+  /** Blocks of the longest sequence with its drafts, a multiple of 4. */
+  private static long maxBlocks(WorkerShape shape) {
+    long tokens = (long) shape.maxSeqLen() + shape.draftTokens();
+    long blocks = Math.ceilDiv(tokens, shape.tokensPerBlock());
+    return Math.max(4, Math.ceilDiv(blocks, 4) * 4);
+  }
+
+  /** What a rank's cache is made of. */
+  NativeCore.Cache cacheParts() {
+    return switch (kv) {
+      case KvSetup.Counted ignored -> new NativeCore.Cache.Counted();
+      case KvSetup.Paged paged -> KvView.parts(paged.layout(), cacheConfig(paged), paged.sizes());
+    };
+  }
+
+  /** The cache of a core, if pages aren't only counted. */
+  Optional<KvView> cacheView(NativeCore core) {
+    return switch (kv) {
+      case KvSetup.Counted ignored -> Optional.empty();
+      case KvSetup.Paged paged ->
+          Optional.of(KvView.of(core.kv(), paged.layout(), cacheConfig(paged)));
+    };
+  }
+
+  private KvConfig cacheConfig(KvSetup.Paged paged) {
+    int rows = plan.spendableLeases() + Math.max(1, plan.withheldLeases());
+    int maxBlocks = Math.toIntExact(maxBlocks(plan.shape()));
+    return KvConfig.of(plan.leases(), maxBlocks, paged.indexBlocks())
+        .withReserved(rows - plan.leases().count())
+        .withSequences(plan.spendableLeases(), 0)
+        .withScopes(paged.scopes(), 1)
+        .withPartialReuse(paged.partialReuse())
+        .withPriorities(35, paged.offloadMinPriority())
+        .withEvents(paged.eventRingLog2())
+        .withMemory(paged.memory())
+        .withTokenArena(plan.shape().maxSeqLen());
+  }
+
+  /** Rows of the request table of one rank: as many requests as it may have to keep. */
+  public long requestRows() {
+    return rows(plan, cap);
+  }
+
+  private static long held(SeatPlan plan, RankCap cap) {
+    return Math.max(plan.seats().count(), rows(plan, cap));
+  }
+
+  /** Requests, or seats if they are more, that all ranks and stages of the worker make room for. */
+  public long workerRows() {
+    return held(plan, cap) * ranks() * stages();
   }
 
   /** Requests that one rank may have to keep: admitted, retiring or in transfer, padding. */
@@ -164,13 +367,18 @@ public record EngineConfig(
         role,
         RANGE_END,
         defaultMark(plan),
-        role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+        transfer(role),
         Chunking.NONE,
-        -1,
+        KvSetup.UNLIMITED,
         FillGate.NONE,
         RetiringTokens.EXCLUDED,
         RankCap.HARD,
-        WaitingQueue.Policy.FCFS);
+        QueueRules.FCFS);
+  }
+
+  /** Requests go through transfer states where KV is received: in generation-only workers. */
+  public static Transfer transfer(WorkerRole role) {
+    return role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE;
   }
 
   /** Overlap marks; a pipeline marks on every stage, so that the stages agree. */
@@ -198,15 +406,6 @@ public record EngineConfig(
   /** Pipeline stages. */
   public int stages() {
     return plan.shape().pipelineSize();
-  }
-
-  /** The pools that an engine makes, for the start-up validator. */
-  public List<RegisteredPool> pools() {
-    return List.of(
-        RegisteredPool.of("seat pool", KeyedBy.SEAT, plan.seats().count()),
-        RegisteredPool.of("lease map", KeyedBy.LEASE, plan.leases().count()),
-        RegisteredPool.of("batch", KeyedBy.BATCH_POSITION, plan.batchPositions().count()),
-        RegisteredPool.unbounded("request table", KeyedBy.LEASE));
   }
 
   /** How the gather counts retiring requests. */
@@ -251,12 +450,12 @@ public record EngineConfig(
         Math.toIntExact(rows(plan, cap)),
         plan.seats().count(),
         plan.spendableLeases(),
-        plan.reservedSpendable() ? 0 : plan.reservedLeases(),
+        plan.withheldLeases(),
         plan.batchPositions().count(),
         plan.shape().maxNumTokens(),
         plan.shape().draftTokens(),
         plan.admissionCap(),
-        plan.requestSlots(),
+        plan.residentRequests(),
         rangeEnd,
         pendingBatches(),
         loop() == Loop.PIPELINE,
@@ -267,8 +466,10 @@ public record EngineConfig(
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
         plan.shape().maxSeqLen(),
-        pages,
+        kv instanceof KvSetup.Counted counted ? counted.pages() : 0,
         policies == PolicySet.BERTH_1 ? 1 : 0,
-        capacity.ordinal());
+        capacity.ordinal(),
+        kv instanceof KvSetup.Paged paged ? paged.paused().ordinal() : 0,
+        kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS);
   }
 }

@@ -49,8 +49,14 @@ public final class LockstepGroup implements AutoCloseable {
   private long pauseMicros;
   private boolean launched;
   private boolean stepping;
+  private GroupTap tap = GroupTap.NONE;
+  private boolean touched;
 
-  /** All engines of a worker, with empty tables. */
+  /**
+   * All engines of a worker, with empty tables.
+   *
+   * @throws BerthException CONFIGURATION with every disagreement of the start-up validator
+   */
   public LockstepGroup(EngineConfig config) {
     this.config = config;
     int world = Math.multiplyExact(config.ranks(), config.stages());
@@ -69,6 +75,23 @@ public final class LockstepGroup implements AutoCloseable {
         effects[stage * config.ranks() + rank] = engine.start();
       }
     }
+  }
+
+  /**
+   * Lets somebody listen from now on, which must be the beginning.
+   *
+   * @throws BerthException STATE once a request was offered or a step made, or if somebody listens
+   */
+  public void listen(GroupTap listener) {
+    if (touched) {
+      throw new BerthException(Code.STATE, "a group is listened to from its beginning, by one");
+    }
+    touched = true;
+    tap = listener;
+    for (RankEngine engine : engines) {
+      engine.listen(listener);
+    }
+    tap.begin(this);
   }
 
   /** What the group was made from. */
@@ -101,16 +124,26 @@ public final class LockstepGroup implements AutoCloseable {
    * requests distinct.
    */
   public Outcome offer(Request request) {
+    touched = true;
+    Outcome outcome = take(request);
+    tap.offered(request, outcome);
+    return outcome;
+  }
+
+  private Outcome take(Request request) {
     Outcome fit = engines[0].fits(request);
     if (fit instanceof Outcome.Refused) {
       return fit;
     }
+    WaitingQueue.Offer offer = WaitingQueue.Offer.QUEUED;
     for (Admission admission : admissions) {
-      if (admission.offer(request) == WaitingQueue.Offer.DUPLICATE) {
-        return Outcome.DUPLICATE;
-      }
+      offer = admission.offer(request); // alike on every stage
     }
-    return Outcome.QUEUED;
+    return switch (offer) {
+      case QUEUED -> Outcome.QUEUED;
+      case DUPLICATE -> Outcome.DUPLICATE;
+      case EXPIRED -> Outcome.EXPIRED;
+    };
   }
 
   /**
@@ -119,10 +152,12 @@ public final class LockstepGroup implements AutoCloseable {
    * @return true if it waited
    */
   public boolean cancel(long id) {
+    touched = true;
     boolean waited = false;
     for (Admission admission : admissions) {
       waited |= admission.cancel(id);
     }
+    tap.cancelled(id, waited);
     return waited;
   }
 
@@ -139,8 +174,17 @@ public final class LockstepGroup implements AutoCloseable {
       throw new BerthException(Code.STATE, "a step is under way or has failed");
     }
     stepping = true;
-    boolean ran = iterate(device);
+    touched = true;
+    tap.stepping();
+    boolean ran;
+    try {
+      ran = iterate(device);
+    } catch (RuntimeException e) {
+      tap.failed(e);
+      throw e;
+    }
     stepping = false;
+    tap.stepped(ran);
     return ran;
   }
 
@@ -193,6 +237,7 @@ public final class LockstepGroup implements AutoCloseable {
       }
     }
     if (launched) {
+      tap.calling();
       device.forward(most, total);
     }
   }
@@ -202,10 +247,12 @@ public final class LockstepGroup implements AutoCloseable {
     while (true) {
       switch (effect) {
         case Effect.Launch launch -> {
+          tap.calling();
           device.launch(engine, launch.batch());
           effect = engine.advance(Event.LAUNCHED);
         }
         case Effect.Collect collect -> {
+          tap.calling();
           device.collect(engine, collect.batch());
           effect = engine.advance(Event.COLLECTED);
         }

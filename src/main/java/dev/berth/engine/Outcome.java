@@ -23,9 +23,15 @@ public sealed interface Outcome {
   /** A request of this id is waiting. Ids of live requests are the caller's to keep distinct. */
   record Duplicate() implements Outcome {}
 
+  /** Its deadline was over before it came; under {@code WaitingQueue.Policy.DEADLINE} only. */
+  record Expired() implements Outcome {}
+
   /** The one Queued. */
   Outcome QUEUED = new Queued();
 
   /** The one Duplicate. */
   Outcome DUPLICATE = new Duplicate();
+
+  /** The one Expired. */
+  Outcome EXPIRED = new Expired();
 }

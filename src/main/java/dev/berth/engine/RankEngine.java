@@ -6,11 +6,19 @@ import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.internal.NativeCore;
+import dev.berth.kv.KvView;
+import dev.berth.plan.RegisteredPool;
+import dev.berth.plan.StartupValidator;
+import dev.berth.plan.WhatIf;
+import dev.berth.request.Prompt;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
 import dev.berth.request.WaitReason;
 import dev.berth.route.RankState;
+import java.lang.foreign.MemorySegment;
+import java.util.List;
+import java.util.Optional;
 
 /**
  * One rank on one pipeline stage, as events and effects: no thread, no clock, no I/O (DESIGN.md
@@ -41,8 +49,10 @@ public final class RankEngine implements AutoCloseable {
   private final int frame;
   private final Admission admission;
   private final NativeCore core;
+  private final Optional<KvView> kv;
   private final RequestTable table;
   private final boolean attentionDp;
+  private final StartupValidator.Verdict startUp;
 
   private final long[] gatherFrame = FrameBoard.frame(Payload.GATHER_WORDS);
   private final long[] voteFrame = FrameBoard.frame(Payload.VOTE_WORDS);
@@ -50,6 +60,7 @@ public final class RankEngine implements AutoCloseable {
   private final Effect needVote = new Effect.NeedVote(voteFrame);
   private final Batch launching;
   private final Batch collecting;
+  private final Batch scheduled;
   private final Effect launch;
   private final Effect collect;
   private final long[] fitNumbers = new long[2];
@@ -58,16 +69,30 @@ public final class RankEngine implements AutoCloseable {
   private long sequence;
   private int arrivals;
   private boolean canQueue;
+  private GroupTap tap = GroupTap.NONE;
 
   /**
-   * An engine with an empty request table.
+   * An engine with an empty request table. It starts only if its pools and its plan agree, unless
+   * the plan's what-if overrides the start-up validator.
    *
    * @param rank 0 .. ranks - 1
    * @param stage 0 .. stages - 1
    * @param admission the replicated decisions of this stage; may be shared with other ranks of the
    *     process
+   * @throws BerthException ARGUMENT for a rank or stage outside the worker; CONFIGURATION with
+   *     every disagreement of the start-up validator
    */
   public RankEngine(EngineConfig config, int rank, int stage, Admission admission) {
+    this(config, rank, stage, admission, config.core(stage));
+  }
+
+  /** With a core that may differ from the plan's. */
+  RankEngine(
+      EngineConfig config,
+      int rank,
+      int stage,
+      Admission admission,
+      NativeCore.CoreConfig coreConfig) {
     if (rank < 0 || rank >= config.ranks() || stage < 0 || stage >= config.stages()) {
       throw new BerthException(
           Code.ARGUMENT,
@@ -79,12 +104,32 @@ public final class RankEngine implements AutoCloseable {
     this.frame = stage * config.ranks() + rank;
     this.admission = admission;
     this.attentionDp = config.plan().shape().attentionDp();
-    this.core = NativeCore.create(config.core(stage));
-    this.table = new RequestTable(core.rowMemory(), core.coldMemory());
-    this.launching = new Batch(core, table);
-    this.collecting = new Batch(core, table);
+    this.core = NativeCore.create(coreConfig, config.cacheParts());
+    this.startUp = StartupValidator.check(config.plan(), pools());
+    if (!config.plan().whatIf().has(WhatIf.Switch.VALIDATOR_OVERRIDDEN) && !startUp.agrees()) {
+      core.close();
+      startUp.orThrow();
+    }
+    this.kv = config.cacheView(core);
+    this.table = new RequestTable(core.rowMemory(), core.coldMemory(), core.tokenMemory());
+    this.launching = new Batch(this, core, table);
+    this.collecting = new Batch(this, core, table);
+    this.scheduled = new Batch(this, core, table);
     this.launch = new Effect.Launch(launching);
     this.collect = new Effect.Collect(collecting);
+  }
+
+  /**
+   * This engine's pools with the sizes that they really have, for a {@link StartupValidator} that
+   * looks at pools of the caller's too.
+   */
+  public List<RegisteredPool> pools() {
+    return EnginePool.registered(core.pools());
+  }
+
+  /** What the start-up validator said of them and of the plan. */
+  public StartupValidator.Verdict startUp() {
+    return startUp;
   }
 
   /** The first effect. Call once. */
@@ -159,6 +204,15 @@ public final class RankEngine implements AutoCloseable {
   }
 
   private void admit(Request request) {
+    Prompt prompt = request.prompt();
+    int tokens = 0;
+    if (kv.isPresent() && prompt.size() > 0) {
+      MemorySegment place = core.promptPlace(prompt.size());
+      if (place.byteSize() > 0) {
+        prompt.copyTo(place);
+        tokens = 1;
+      }
+    }
     core.admit(
         request.id(),
         request.tag(),
@@ -166,7 +220,11 @@ public final class RankEngine implements AutoCloseable {
         request.promptTokens(),
         outputTokens(request),
         request.promptTokens(),
-        request.children());
+        request.children(),
+        tokens,
+        (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
+        prompt.adapter().orElse(0),
+        prompt.salt().orElse(0));
   }
 
   private RequestState firstState() {
@@ -298,16 +356,28 @@ public final class RankEngine implements AutoCloseable {
   public void transferArrived(int row, long requestId) {
     core.arrived(row, requestId);
     arrivals++;
+    tap.changed(this, GroupTap.Change.ARRIVED, row, requestId);
   }
 
   /** The transfer of a row failed. */
   public void transferFailed(int row, long requestId) {
     core.failed(row, requestId);
+    tap.changed(this, GroupTap.Change.FAILED, row, requestId);
   }
 
   /** Ends a live request as soon as nothing launched holds it. */
   public void cancel(int row, long requestId) {
     core.cancel(row, requestId);
+    tap.changed(this, GroupTap.Change.CANCELLED, row, requestId);
+  }
+
+  void listen(GroupTap listener) {
+    tap = listener;
+  }
+
+  /** The device ended the sequence at a position. */
+  void stopped(int position) {
+    tap.stopped(this, position);
   }
 
   // ------------------------------------------------------------------------------ what happened
@@ -320,6 +390,33 @@ public final class RankEngine implements AutoCloseable {
   /** This stage's number. */
   public int stage() {
     return stage;
+  }
+
+  /**
+   * The rank's KV cache, to be read; empty if pages are only counted. Valid while the engine is
+   * open. Between {@link Effect.Launch} and its answer it makes the block tables of that batch.
+   */
+  public Optional<KvView> kv() {
+    return kv;
+  }
+
+  /** Requests that gave way in this iteration. */
+  public int paused() {
+    return core.paused();
+  }
+
+  /** Rows that found no page although the plan had them: none, or there is a defect. */
+  int shortOfPages() {
+    return core.shortOfPages();
+  }
+
+  /** Examines every invariant of the pages; for tests, takes time in all of them. */
+  void checkPages() {
+    int broken = core.kv().check();
+    if (broken != 0) {
+      throw new BerthException(
+          Code.INTERNAL, "invariant %d of rank %d's pages".formatted(broken, rank));
+    }
   }
 
   /** Live requests, valid while the engine is open. */
@@ -348,6 +445,16 @@ public final class RankEngine implements AutoCloseable {
   /** Batch positions that this iteration scheduled, the dummy's included. */
   public int batch() {
     return core.batch();
+  }
+
+  /** These batch positions, launched or not; valid until the next schedule. */
+  public Batch scheduled() {
+    return scheduled.set(core.batchSlot(), core.batch());
+  }
+
+  /** Hash of what they run, in order: equal batches of equal requests have equal hashes. */
+  public long batchHash() {
+    return core.batchHash();
   }
 
   /** Contexts among them. */
@@ -425,6 +532,11 @@ public final class RankEngine implements AutoCloseable {
     return core.doneId(index);
   }
 
+  /** The row that it had. */
+  public int endedRow(int index) {
+    return core.doneRow(index);
+  }
+
   /** The caller's number of one of them. */
   public long endedTag(int index) {
     return core.doneTag(index);
@@ -450,7 +562,7 @@ public final class RankEngine implements AutoCloseable {
     return core.leasesUsed();
   }
 
-  /** KV pages in use. */
+  /** KV pages in use or promised, of all pools; what can only be found again isn't in use. */
   public long pagesUsed() {
     return core.pagesUsed();
   }

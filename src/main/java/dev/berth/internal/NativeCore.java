@@ -37,6 +37,7 @@ public final class NativeCore implements AutoCloseable {
   private final int rows;
   private final int ring;
   private final int entriesPerBatch;
+  private final PoolSizes pools;
   private final MemorySegment iteration;
   private final MemorySegment rowMemory;
   private final MemorySegment coldMemory;
@@ -46,6 +47,11 @@ public final class NativeCore implements AutoCloseable {
   private final MemorySegment done;
   private final MemorySegment entries;
   private final MemorySegment results;
+  private final MemorySegment sampled;
+  private final MemorySegment freeRows;
+  private final MemorySegment tokens;
+  private final long tokenStride;
+  private final NativeKv kv;
   private final Arena scope = Arena.ofShared();
   private final MemorySegment fitReason = scope.allocate(ValueLayout.JAVA_INT);
   private final MemorySegment fitNumbers = scope.allocate(ValueLayout.JAVA_LONG, 2);
@@ -54,7 +60,7 @@ public final class NativeCore implements AutoCloseable {
   private long calls;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
-  private NativeCore(MemorySegment handle) {
+  private NativeCore(MemorySegment handle, Cache cache) {
     this.handle = handle;
     Arena memory = scope;
     this.cleanable = CLEANER.register(this, () -> destroy(memory, handle));
@@ -65,6 +71,12 @@ public final class NativeCore implements AutoCloseable {
       rows = berth_core_memory.rows(map);
       ring = berth_core_memory.ring(map);
       entriesPerBatch = berth_core_memory.entries_per_batch(map);
+      pools =
+          new PoolSizes(
+              berth_core_memory.seats(map),
+              berth_core_memory.leases(map),
+              berth_core_memory.reserved_leases(map),
+              berth_core_memory.batch_positions(map));
       iteration = at(berth_core_memory.iteration_address(map), berth_iteration.sizeof());
       rowMemory = at(berth_core_memory.row_address(map), rows * berth_row.sizeof());
       coldMemory = at(berth_core_memory.cold_address(map), rows * 64L);
@@ -77,6 +89,17 @@ public final class NativeCore implements AutoCloseable {
               berth_core_memory.entry_address(map),
               (long) ring * entriesPerBatch * berth_entry.sizeof());
       results = at(berth_core_memory.result_address(map), (long) ring * entriesPerBatch);
+      sampled =
+          at(berth_core_memory.sampled_address(map), (long) ring * entriesPerBatch * Integer.BYTES);
+      freeRows = at(berth_core_memory.free_address(map), (rows - 1) * (long) Integer.BYTES);
+      tokenStride = berth_core_memory.token_stride(map);
+      tokens =
+          tokenStride == 0
+              ? MemorySegment.NULL
+              : at(berth_core_memory.token_address(map), (rows - 1) * tokenStride * Integer.BYTES);
+      MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
+      Status.check(BerthNative.berth_core_kv(handle, out), "find a rank core's KV cache");
+      kv = NativeKv.borrow(out.get(ValueLayout.ADDRESS, 0), cache, new Guard());
     }
   }
 
@@ -96,10 +119,11 @@ public final class NativeCore implements AutoCloseable {
   /**
    * Creates a core.
    *
+   * @param cache its KV cache
    * @throws BerthException ARGUMENT if the native side refuses the configuration, MEMORY if it
    *     can't allocate
    */
-  public static NativeCore create(CoreConfig c) {
+  public static NativeCore create(CoreConfig c, Cache cache) {
     NativeLibrary.load();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment config = berth_core_config.allocate(arena);
@@ -127,10 +151,38 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.pages(config, c.pages());
       berth_core_config.policy_set(config, c.policySet());
       berth_core_config.capacity(config, c.capacity());
+      berth_core_config.pause(config, c.pause());
+      berth_core_config.prefix_sharing(config, c.prefixSharing() ? 1 : 0);
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
-      Status.check(BerthNative.berth_core_create(config, out), "create rank core " + c);
-      return new NativeCore(out.get(ValueLayout.ADDRESS, 0));
+      MemorySegment none = MemorySegment.NULL;
+      int status =
+          switch (cache) {
+            case Cache.Counted ignored ->
+                BerthNative.berth_core_create(config, none, none, 0, none, 0, out);
+            case Cache.Paged paged ->
+                BerthNative.berth_core_create(
+                    config,
+                    NativeKv.raw(paged.config, arena),
+                    NativeKv.buffers(paged.buffers, arena),
+                    paged.buffers.length,
+                    arena.allocateFrom(ValueLayout.JAVA_LONG, paged.pages),
+                    paged.pages.length,
+                    out);
+          };
+      Status.check(status, "create rank core " + c);
+      return new NativeCore(out.get(ValueLayout.ADDRESS, 0), cache);
     }
+  }
+
+  /** The KV cache of a core. */
+  public sealed interface Cache {
+    /** Pages are only counted, as many as the core's configuration says. */
+    record Counted() implements Cache {}
+
+    /** What {@link NativeKv#create} takes. */
+    @SuppressWarnings("ArrayRecordComponent") // passed on, never compared
+    record Paged(NativeKv.Config config, NativeKv.Buffer[] buffers, long[] pages)
+        implements Cache {}
   }
 
   /** Where an empty rank is padded; the order is {@code berth_padding}'s. */
@@ -170,12 +222,59 @@ public final class NativeCore implements AutoCloseable {
       int maxSeqLen,
       long pages,
       int policySet,
-      int capacity) {}
+      int capacity,
+      int pause,
+      boolean prefixSharing) {}
+
+  /**
+   * The pools as they were made, told by the core itself.
+   *
+   * @param seats that requests can hold
+   * @param leases that requests can hold
+   * @param reservedLeases that requests never hold
+   * @param batchPositions of requests in one batch
+   */
+  public record PoolSizes(int seats, int leases, int reservedLeases, int batchPositions) {}
+
+  /** The pools of this core. */
+  public PoolSizes pools() {
+    return pools;
+  }
 
   // ------------------------------------------------------------------------------ inboxes
 
-  /** Appends a request to the admit inbox. */
-  public void admit(long id, long tag, int state, int prompt, int maxNew, int load, int children) {
+  /**
+   * Where the tokens of the next request of the admit inbox go, {@code int32[]}; empty where nobody
+   * has tokens, or where there is no room for so many.
+   */
+  public MemorySegment promptPlace(int prompt) {
+    int free = berth_iteration.free_rows(record()) - berth_iteration.admits(record());
+    if (prompt > tokenStride || free < 1) { // the schedule will refuse
+      return MemorySegment.NULL;
+    }
+    long row = freeRows.getAtIndex(ValueLayout.JAVA_INT, free - 1L);
+    return tokens.asSlice(row * tokenStride * Integer.BYTES, prompt * (long) Integer.BYTES);
+  }
+
+  /**
+   * Appends a request to the admit inbox.
+   *
+   * @param prompt its length
+   * @param tokens 1: they are in {@link #promptPlace}, 0: they aren't known
+   * @param scope bit 0: lora is meant, bit 1: salt is
+   */
+  public void admit(
+      long id,
+      long tag,
+      int state,
+      int prompt,
+      int maxNew,
+      int load,
+      int children,
+      int tokens,
+      int scope,
+      long lora,
+      long salt) {
     int n = room(berth_iteration.admits(record()));
     MemorySegment a = berth_admit.asSlice(admits, n);
     berth_admit.request_id(a, id);
@@ -186,6 +285,10 @@ public final class NativeCore implements AutoCloseable {
     berth_admit.load_tokens(a, load);
     berth_admit.cached_tokens(a, 0);
     berth_admit.children(a, children);
+    berth_admit.tokens(a, tokens);
+    berth_admit.scope(a, scope);
+    berth_admit.lora(a, lora);
+    berth_admit.salt(a, salt);
     berth_iteration.admits(record(), n + 1);
   }
 
@@ -340,6 +443,14 @@ public final class NativeCore implements AutoCloseable {
     return berth_iteration.done(record());
   }
 
+  public int paused() {
+    return berth_iteration.paused(record());
+  }
+
+  public int shortOfPages() {
+    return berth_iteration.short_of_pages(record());
+  }
+
   public int tokensOut() {
     return berth_iteration.tokens_out(record());
   }
@@ -375,6 +486,14 @@ public final class NativeCore implements AutoCloseable {
 
   public long decisionHash() {
     return berth_iteration.decision_hash(record());
+  }
+
+  public long batchHash() {
+    return berth_iteration.batch_hash(record());
+  }
+
+  public int batchSlot() {
+    return berth_iteration.batch_slot(record());
   }
 
   // ------------------------------------------------------------------------------ outboxes
@@ -419,6 +538,19 @@ public final class NativeCore implements AutoCloseable {
     open(results).set(ValueLayout.JAVA_BYTE, index, (byte) 1);
   }
 
+  /** Says which token a position of the due batch made. */
+  public void sampled(int slot, int position, int token) {
+    long index =
+        (long) Objects.checkIndex(slot, ring) * entriesPerBatch
+            + Objects.checkIndex(position, entriesPerBatch);
+    open(sampled).setAtIndex(ValueLayout.JAVA_INT, index, token);
+  }
+
+  /** The core's cache. */
+  public NativeKv kv() {
+    return kv;
+  }
+
   public int receiveRow(int index) {
     return open(receives).getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
   }
@@ -429,6 +561,10 @@ public final class NativeCore implements AutoCloseable {
 
   public long doneTag(int index) {
     return berth_done.tag(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
+  }
+
+  public int doneRow(int index) {
+    return berth_done.row(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public int doneKind(int index) {
@@ -450,6 +586,11 @@ public final class NativeCore implements AutoCloseable {
     return coldMemory;
   }
 
+  /** {@code int32[rows - 1][tokenStride]}; dies with this core. Empty if nobody has tokens. */
+  public MemorySegment tokenMemory() {
+    return tokens;
+  }
+
   private MemorySegment record() {
     return open(iteration);
   }
@@ -467,12 +608,37 @@ public final class NativeCore implements AutoCloseable {
   }
 
   private void enter() {
+    occupy();
+    calls++;
+  }
+
+  private void occupy() {
     if (!guard.compareAndSet(OPEN, BUSY)) {
       throw guard.get() == CLOSED
           ? closed()
           : new BerthException(Code.STATE, "the rank core is in use by another thread");
     }
-    calls++;
+  }
+
+  /** Keeps this core alive and to one thread while somebody looks at its cache. */
+  private final class Guard implements NativeKv.Owner {
+    @Override
+    public void enter() {
+      occupy();
+    }
+
+    @Override
+    public void leave() {
+      NativeCore.this.leave();
+    }
+
+    @Override
+    public int prepare(MemorySegment call) {
+      NativeCore.this.enter();
+      int status = BerthNative.berth_core_prepare(handle, call);
+      NativeCore.this.leave();
+      return status;
+    }
   }
 
   private void leave() {
@@ -487,6 +653,7 @@ public final class NativeCore implements AutoCloseable {
     }
     enter();
     guard.set(CLOSED);
+    kv.close();
     cleanable.clean();
   }
 }

@@ -67,7 +67,33 @@ public final class NativeKv implements AutoCloseable {
     }
   }
 
+  /** Whose cache it is, if it isn't its own: a call into one is a call into the other. */
+  interface Owner {
+    /** Nobody's. */
+    Owner NONE =
+        new Owner() {
+          @Override
+          public void enter() {}
+
+          @Override
+          public void leave() {}
+
+          @Override
+          public int prepare(MemorySegment call) {
+            return BerthNative.BERTH_E_STATE();
+          }
+        };
+
+    void enter();
+
+    void leave();
+
+    /** Tables of the batch that the owner launched last. */
+    int prepare(MemorySegment call);
+  }
+
   private final MemorySegment address;
+  private final Owner owner;
   private final Arena scope = Arena.ofShared();
   private final Cleaner.Cleanable memory;
   private final MemorySegment tokens;
@@ -89,9 +115,12 @@ public final class NativeKv implements AutoCloseable {
   private volatile int state = IDLE;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
-  private NativeKv(MemorySegment address, Config c) {
+  private NativeKv(MemorySegment address, Config c, Owner owner) {
     this.address = address;
-    this.memory = CLEANER.register(this, () -> BerthNative.berth_kv_destroy(address));
+    this.owner = owner;
+    this.memory =
+        CLEANER.register(
+            this, owner == Owner.NONE ? () -> BerthNative.berth_kv_destroy(address) : () -> {});
     this.maxBlocks = c.maxBlocks();
     this.sequences = c.sequences();
     this.beams = c.beams();
@@ -228,7 +257,7 @@ public final class NativeKv implements AutoCloseable {
     }
   }
 
-  private static MemorySegment buffers(Buffer[] buffers, Arena arena) {
+  static MemorySegment buffers(Buffer[] buffers, Arena arena) {
     MemorySegment all = berth_kv_buffer.allocateArray(Math.max(1, buffers.length), arena);
     for (int i = 0; i < buffers.length; i++) {
       MemorySegment b = berth_kv_buffer.asSlice(all, i);
@@ -295,31 +324,7 @@ public final class NativeKv implements AutoCloseable {
         berth_kv_disk.directory_address(disk, directory.address());
         berth_kv_disk.directory_bytes(disk, name.length);
       }
-      MemorySegment config = berth_kv_config.allocate(arena);
-      berth_kv_config.struct_size(config, (int) berth_kv_config.sizeof());
-      berth_kv_config.tokens_per_block(config, c.tokensPerBlock);
-      berth_kv_config.max_blocks(config, c.maxBlocks);
-      berth_kv_config.sequences(config, c.sequences);
-      berth_kv_config.rows(config, c.rows);
-      berth_kv_config.beams(config, c.beams);
-      berth_kv_config.pins(config, c.pins);
-      berth_kv_config.scopes(config, c.scopes);
-      berth_kv_config.tenants(config, c.tenants);
-      berth_kv_config.index_blocks(config, c.indexBlocks);
-      berth_kv_config.partial_reuse(config, c.partialReuse ? 1 : 0);
-      berth_kv_config.default_priority(config, c.defaultPriority);
-      berth_kv_config.offload_min_priority(config, c.offloadMinPriority);
-      berth_kv_config.max_utilisation(config, c.maxUtilisation);
-      berth_kv_config.event_ring_log2(config, c.eventRingLog2);
-      berth_kv_config.memory(config, c.memory ? 1 : 0);
-      berth_kv_config.mode(
-          config,
-          c.emulation ? BerthNative.BERTH_KV_EMULATION() : BerthNative.BERTH_KV_SYNCHRONOUS());
-      berth_kv_config.staging(config, c.staging);
-      berth_kv_config.bad_value(config, c.badValue);
-      berth_kv_config.token_arena(config, c.tokenArena);
-      berth_kv_config.hash_key(config, 0, c.hashKey0);
-      berth_kv_config.hash_key(config, 1, c.hashKey1);
+      MemorySegment config = raw(c, arena);
       berth_kv_config.most_address(config, arena.allocateFrom(JAVA_LONG, most).address());
       berth_kv_config.disk_address(config, place.isPresent() ? disk.address() : 0);
       MemorySegment out = arena.allocate(ADDRESS);
@@ -335,7 +340,7 @@ public final class NativeKv implements AutoCloseable {
         throw new BerthException(Code.CONFIGURATION, refusal(place.orElseThrow(), disk));
       }
       Status.check(status, "create KV cache " + c + place.map(d -> " with " + d).orElse(""));
-      return new NativeKv(out.get(ADDRESS, 0), c);
+      return new NativeKv(out.get(ADDRESS, 0), c, Owner.NONE);
     }
   }
 
@@ -354,6 +359,49 @@ public final class NativeKv implements AutoCloseable {
                 : "no %d threads".formatted(place.threads);
     return "disk level of a KV cache: %s: %s (errno %d)"
         .formatted(what, berth_kv_disk.text(disk).getString(0), berth_kv_disk.error(disk));
+  }
+
+  /** {@code berth_kv_config}. */
+  static MemorySegment raw(Config c, Arena arena) {
+    MemorySegment config = berth_kv_config.allocate(arena);
+    berth_kv_config.struct_size(config, (int) berth_kv_config.sizeof());
+    berth_kv_config.tokens_per_block(config, c.tokensPerBlock);
+    berth_kv_config.max_blocks(config, c.maxBlocks);
+    berth_kv_config.sequences(config, c.sequences);
+    berth_kv_config.rows(config, c.rows);
+    berth_kv_config.beams(config, c.beams);
+    berth_kv_config.pins(config, c.pins);
+    berth_kv_config.scopes(config, c.scopes);
+    berth_kv_config.tenants(config, c.tenants);
+    berth_kv_config.index_blocks(config, c.indexBlocks);
+    berth_kv_config.partial_reuse(config, c.partialReuse ? 1 : 0);
+    berth_kv_config.default_priority(config, c.defaultPriority);
+    berth_kv_config.offload_min_priority(config, c.offloadMinPriority);
+    berth_kv_config.max_utilisation(config, c.maxUtilisation);
+    berth_kv_config.event_ring_log2(config, c.eventRingLog2);
+    berth_kv_config.memory(config, c.memory ? 1 : 0);
+    berth_kv_config.mode(
+        config,
+        c.emulation ? BerthNative.BERTH_KV_EMULATION() : BerthNative.BERTH_KV_SYNCHRONOUS());
+    berth_kv_config.staging(config, c.staging);
+    berth_kv_config.bad_value(config, c.badValue);
+    berth_kv_config.token_arena(config, c.tokenArena);
+    berth_kv_config.hash_key(config, 0, c.hashKey0);
+    berth_kv_config.hash_key(config, 1, c.hashKey1);
+    return config;
+  }
+
+  private static final Config COUNTED =
+      new Config(1, 1, 1, 1, 1, 0, 1, 1, 0, false, 0, 0, 0, 0, false, false, 1, -1, 1, 0, 0);
+
+  /** A core's cache: ends with {@link #close()}, which the core calls first. */
+  static NativeKv borrow(MemorySegment address, NativeCore.Cache cache, Owner owner) {
+    Config config =
+        switch (cache) {
+          case NativeCore.Cache.Counted ignored -> COUNTED;
+          case NativeCore.Cache.Paged paged -> paged.config();
+        };
+    return new NativeKv(address, config, owner);
   }
 
   /** {@code int32[token_arena]}: tokens that operations name. */
@@ -455,6 +503,22 @@ public final class NativeKv implements AutoCloseable {
    * says, so nothing is written outside it.
    */
   public int prepare(Batch b, int n, int contexts, int beam, boolean clearPadding, int padState) {
+    MemorySegment c = call(b, n, contexts, beam, clearPadding, padState);
+    enter();
+    try {
+      return BerthNative.berth_kv_prepare(address, c);
+    } finally {
+      leave();
+    }
+  }
+
+  /** The tables of the batch that a core launched last: the status. */
+  public int prepareLaunched(Batch b, boolean clearPadding) {
+    return owner.prepare(call(b, 0, 0, 1, clearPadding, -1));
+  }
+
+  /** The call record of a batch, whose outputs have the room that they claim. */
+  MemorySegment call(Batch b, int n, int contexts, int beam, boolean clearPadding, int padState) {
     check(n, b.handles, Long.BYTES);
     check(n, b.queries, Integer.BYTES);
     long rowBytes = 2L * maxBlocks * Integer.BYTES;
@@ -488,17 +552,17 @@ public final class NativeKv implements AutoCloseable {
     berth_kv_batch.last_address(c, address(b.last));
     berth_kv_batch.state_address(c, address(b.states));
     berth_kv_batch.pad_state(c, padState);
-    enter();
-    try {
-      return BerthNative.berth_kv_prepare(address, c);
-    } finally {
-      leave();
-    }
+    return c;
   }
 
   /** Rows that the last prepared batch has. */
   public static int rows(Batch batch) {
     return berth_kv_batch.rows(batch.call);
+  }
+
+  /** The stream's step that fills the last prepared batch. */
+  public static long step(Batch batch) {
+    return berth_kv_batch.step(batch.call);
   }
 
   private static long address(MemorySegment segment) {
@@ -892,9 +956,16 @@ public final class NativeKv implements AutoCloseable {
           ? new BerthException(Code.STATE, "this KV cache is in use by another thread")
           : new BerthException(Code.CLOSED, "this KV cache is closed");
     }
+    try {
+      owner.enter();
+    } catch (BerthException e) {
+      STATE.setVolatile(this, IDLE);
+      throw e;
+    }
   }
 
   private void leave() {
+    owner.leave();
     if (!STATE.compareAndSet(this, BUSY, IDLE)) {
       STATE.setVolatile(this, CLOSED);
       free();

@@ -103,13 +103,13 @@ public final class NativeRules {
   public NativeRules caches(
       int tokensPerBlock,
       int gpuPages,
-      int indexSlots,
+      int leases,
       int tierBelow,
       int recomputePause,
       int reuseLate) {
     berth_rules.tokens_per_block(memory, tokensPerBlock);
     berth_rules.gpu_pages(memory, gpuPages);
-    berth_rules.index_slots(memory, indexSlots);
+    berth_rules.leases(memory, leases);
     berth_rules.tier_below(memory, tierBelow);
     berth_rules.recompute_pause(memory, recomputePause);
     berth_rules.reuse_late(memory, reuseLate);

@@ -228,19 +228,22 @@ public final class NativeSlots implements AutoCloseable {
     }
   }
 
-  /** {@code berth_slots_describe} as {@code {used, quarantined, free, highWater}}. */
-  public int[] describe() {
+  /** {@code berth_slots_stats}. */
+  public record Stats(int capacity, int reserved, int used, int quarantined, int highWater) {}
+
+  /** {@code berth_slots_describe}. */
+  public Stats describe() {
     enter();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment stats = berth_slots_stats.allocate(arena);
       berth_slots_stats.struct_size(stats, (int) berth_slots_stats.sizeof());
       Status.check(BerthNative.berth_slots_describe(address, stats), "describe " + name);
-      return new int[] {
-        berth_slots_stats.used(stats),
-        berth_slots_stats.quarantined(stats),
-        berth_slots_stats.free(stats),
-        berth_slots_stats.high_water(stats)
-      };
+      return new Stats(
+          berth_slots_stats.capacity(stats),
+          berth_slots_stats.reserved(stats),
+          berth_slots_stats.used(stats),
+          berth_slots_stats.quarantined(stats),
+          berth_slots_stats.high_water(stats));
     } finally {
       leave();
     }

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.kv;
 
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
-
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.internal.NativeKv;
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.Arrays;
@@ -118,13 +114,7 @@ public final class KvCache implements AutoCloseable {
 
   /** Tables for batches of that shape. */
   public KvTables newTables(KvTables.Shape shape) {
-    if (shape.rows() < 1
-        || shape.rows() > NativeKv.MAX
-        || shape.tokens() < 0
-        || shape.csrPages() < 0) {
-      throw new BerthException(Code.ARGUMENT, "tables of " + shape);
-    }
-    return new KvTables(kv, config.maxBlocks(), shape);
+    return KvTables.create(kv, config.maxBlocks(), shape);
   }
 
   // ------------------------------------------------------------------------------ batches
@@ -192,44 +182,7 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException ARGUMENT for an empty prompt or more tokens than the arena holds
    */
   public int[] probe(KvScope scope, int[]... prompts) {
-    try (Arena arena = Arena.ofConfined()) {
-      int n = prompts.length;
-      MemorySegment offsets = arena.allocate(JAVA_LONG, n + 1L);
-      MemorySegment matched = arena.allocate(JAVA_INT, Math.max(1, n));
-      long at = 0;
-      for (int i = 0; i < n; i++) {
-        if (prompts[i].length == 0 || prompts[i].length > config.tokenArena() - at) {
-          throw new BerthException(
-              Code.ARGUMENT,
-              "prompt %d of %d tokens after %d: 1 or more, in an arena of %d"
-                  .formatted(i, prompts[i].length, at, config.tokenArena()));
-        }
-        write(prompts[i], at);
-        at += prompts[i].length;
-        offsets.setAtIndex(JAVA_LONG, i + 1L, at);
-      }
-      KvStatus status =
-          KvStatus.of(
-              kv.probe(
-                  scope.lora().orElse(0),
-                  scope.salt().orElse(0),
-                  scope.present(),
-                  offsets,
-                  n,
-                  matched));
-      if (status != KvStatus.OK) {
-        throw misuse(status, "probe of " + n + " prompts");
-      }
-      return matched.asSlice(0, (long) n * Integer.BYTES).toArray(JAVA_INT);
-    }
-  }
-
-  private void write(int[] tokens, long at) {
-    try {
-      MemorySegment.copy(tokens, 0, kv.tokens(), JAVA_INT, at * Integer.BYTES, tokens.length);
-    } catch (IllegalStateException e) {
-      throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
-    }
+    return KvView.probe(kv, config.tokenArena(), scope, prompts);
   }
 
   // ------------------------------------------------------------------------------ one at a time
@@ -329,7 +282,7 @@ public final class KvCache implements AutoCloseable {
         : new KvOutcome.PagesShort(one.shortGroup(0), one.shortPages(0));
   }
 
-  private static BerthException misuse(KvStatus status, String what) {
+  static BerthException misuse(KvStatus status, String what) {
     Code code =
         switch (status) {
           case ALREADY -> Code.ALREADY;
@@ -511,7 +464,8 @@ public final class KvCache implements AutoCloseable {
   }
 
   /**
-   * Examines every invariant; takes time in all pages.
+   * Examines every invariant; takes time in all pages. Once one is broken the cache can only be
+   * read: operations end STATE.
    *
    * @throws BerthException INTERNAL with the number of the one that doesn't hold
    */

@@ -34,7 +34,7 @@ public record KvEvent(
     STORED,
     /** Nobody can any more. */
     REMOVED,
-    /** It moved to another level. */
+    /** It moved to another level, or is kept more or less dearly. */
     UPDATED
   }
 

@@ -38,7 +38,13 @@ public final class KvOps {
     /** Take, but store nothing. */
     FIND_ONLY,
     /** Keep its own pages where the index has a block already, and store nothing after it. */
-    KEEP_OWN_PAGES
+    KEEP_OWN_PAGES,
+    /**
+     * Take and store, but of windows and states only what the next turn of a conversation needs: a
+     * block that leaves a window goes at once, unless others use it. Every commit begins or ends at
+     * the history, ARGUMENT otherwise.
+     */
+    MIN_SNAPSHOT
   }
 
   /** Forgets every operation and its tokens. */
@@ -137,7 +143,10 @@ public final class KvOps {
     return tokens(NativeKvOps.COMMIT, sequence, KvScope.NONE, 0, 0, tokens, from, n);
   }
 
-  /** The last commit: what is left of a block is stored too, a state moves into the index. */
+  /**
+   * The last commit: what is left of a block is stored too, with partial reuse on, and a state
+   * moves into the index if it is exactly that of the last token.
+   */
   public int commitLast(long sequence, int[] tokens) {
     return tokens(
         NativeKvOps.COMMIT,
@@ -160,13 +169,18 @@ public final class KvOps {
     return add(NativeKvOps.CLOSE, sequence, -1, -1, 0, 0, 0);
   }
 
-  /** Beams share what is computed and go on in pages of their own, in the rows after the first. */
+  /**
+   * Beams share the history and go on in pages of their own, in the rows after the first. What is
+   * computed must be history before: it isn't copied otherwise.
+   */
   public int widen(long sequence, int beams) {
     return add(NativeKvOps.WIDEN, sequence, beams, -1, 0, 0, 0);
   }
 
   /**
-   * How dearly blocks are kept whose first token is of [from, to); ranges come in order.
+   * How dearly blocks are kept whose first token is of [from, to); ranges come in order. Blocks
+   * that the sequence has found or stored already are kept so from now on, whoever else uses them;
+   * a block that is found and not named stays as it was.
    *
    * @param to -1: to the end
    * @param priority 0 to 100, the lowest goes first
@@ -249,6 +263,7 @@ public final class KvOps {
       case STORE_ONLY -> NativeKvOps.NO_REUSE;
       case FIND_ONLY -> NativeKvOps.NO_COMMIT;
       case KEEP_OWN_PAGES -> NativeKvOps.NO_REBASE;
+      case MIN_SNAPSHOT -> NativeKvOps.MIN_SNAPSHOT;
     };
   }
 

@@ -25,8 +25,19 @@ public final class KvTables {
   private final NativeKv.Batch batch;
   private int size;
   private int rows;
+  private long step;
 
-  KvTables(NativeKv kv, int maxBlocks, Shape shape) {
+  static KvTables create(NativeKv kv, int maxBlocks, Shape shape) {
+    if (shape.rows() < 1
+        || shape.rows() > NativeKv.MAX
+        || shape.tokens() < 0
+        || shape.csrPages() < 0) {
+      throw new BerthException(Code.ARGUMENT, "tables of " + shape);
+    }
+    return new KvTables(kv, maxBlocks, shape);
+  }
+
+  private KvTables(NativeKv kv, int maxBlocks, Shape shape) {
     this.shape = shape;
     this.maxBlocks = maxBlocks;
     Arena arena = Arena.ofAuto();
@@ -103,6 +114,15 @@ public final class KvTables {
     return rows;
   }
 
+  /**
+   * How many steps of the cache's stream must have happened for the last preparation to be written:
+   * in {@link KvConfig.Timing#EMULATION} what {@link KvCache#run} has done so far is held against
+   * it.
+   */
+  public long step() {
+    return step;
+  }
+
   /** {@code int32[views][rows][2][maxBlocks]}: key pages, value pages. */
   public MemorySegment table() {
     return batch.table();
@@ -159,5 +179,6 @@ public final class KvTables {
 
   void prepared() {
     rows = NativeKv.rows(batch);
+    step = NativeKv.step(batch);
   }
 }

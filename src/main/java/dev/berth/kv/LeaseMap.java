@@ -3,7 +3,10 @@ package dev.berth.kv;
 
 import dev.berth.BerthException;
 import dev.berth.id.Lease;
+import dev.berth.plan.KeyedBy;
 import dev.berth.plan.Leases;
+import dev.berth.plan.RegisteredPool;
+import java.util.List;
 
 /**
  * The leases of one rank: which row of the page tables a request holds, from KV creation to KV
@@ -112,6 +115,14 @@ public final class LeaseMap extends SlotPool<Lease> {
   /** W: rows of the page table a lease. */
   public int width() {
     return options.width();
+  }
+
+  @Override
+  public List<RegisteredPool> registered() {
+    SlotUsage usage = usage();
+    return List.of(
+        RegisteredPool.of("lease map", KeyedBy.LEASE, usage.capacity()),
+        RegisteredPool.of("padding lease pool", KeyedBy.RESERVED_LEASE, usage.reserved()));
   }
 
   @Override

@@ -2,7 +2,10 @@
 package dev.berth.kv;
 
 import dev.berth.id.Seat;
+import dev.berth.plan.KeyedBy;
+import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.Seats;
+import java.util.List;
 
 /**
  * The seats of one rank: who holds which row of everything keyed by a live, schedulable sequence.
@@ -29,6 +32,11 @@ public final class SeatPool extends SlotPool<Seat> {
    */
   public static SeatPool create(Seats seats, int reserved, Quarantine quarantine) {
     return new SeatPool(seats, reserved, quarantine);
+  }
+
+  @Override
+  public List<RegisteredPool> registered() {
+    return List.of(RegisteredPool.of("seat pool", KeyedBy.SEAT, usage().capacity()));
   }
 
   @Override

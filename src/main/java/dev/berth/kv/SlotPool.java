@@ -4,6 +4,8 @@ package dev.berth.kv;
 import dev.berth.BerthException;
 import dev.berth.internal.NativeSlots;
 import dev.berth.internal.Status;
+import dev.berth.plan.RegisteredPool;
+import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
 
@@ -159,8 +161,9 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
 
   /** How full the pool is. */
   public final SlotUsage usage() {
-    int[] now = slots.describe();
-    return new SlotUsage(capacity, reserved, now[0], now[1], now[3]);
+    var now = slots.describe();
+    return new SlotUsage(
+        now.capacity(), now.reserved(), now.used(), now.quarantined(), now.highWater());
   }
 
   /** What {@link #acquire(long, long)} returns when nothing is free, with the pool as it is now. */
@@ -168,6 +171,9 @@ public abstract sealed class SlotPool<S> implements AutoCloseable permits SeatPo
     SlotUsage usage = usage();
     return new Acquisition.Exhausted<>(usage, message(usage));
   }
+
+  /** This pool for the start-up validator, with the sizes that native code has. */
+  public abstract List<RegisteredPool> registered();
 
   /** Slots that are handed out at most. */
   public final int capacity() {

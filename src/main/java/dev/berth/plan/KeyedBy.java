@@ -5,6 +5,8 @@ package dev.berth.plan;
 public enum KeyedBy {
   SEAT("seats"),
   LEASE("leases"),
+  /** A lease that is kept for padding and never handed out to requests. */
+  RESERVED_LEASE("reserved leases"),
   BATCH_POSITION("batch positions");
 
   private final String plural;
@@ -22,7 +24,8 @@ public enum KeyedBy {
   int planned(SeatPlan plan) {
     return switch (this) {
       case SEAT -> plan.seats().count();
-      case LEASE -> plan.leases().count();
+      case LEASE -> plan.spendableLeases();
+      case RESERVED_LEASE -> plan.withheldLeases();
       case BATCH_POSITION -> plan.batchPositions().count();
     };
   }

@@ -328,9 +328,9 @@ public final class SeatPlan {
     return sizes.leases.count() + (whatIf.has(Switch.RESERVED_SPENDABLE) ? sizes.reserved : 0);
   }
 
-  /** Whether ordinary requests may take reserved leases: only under a what-if. */
-  public boolean reservedSpendable() {
-    return whatIf.has(Switch.RESERVED_SPENDABLE);
+  /** Leases that ordinary requests never hold: the reserved ones, none of them under a what-if. */
+  public int withheldLeases() {
+    return indexCapacity() - spendableLeases();
   }
 
   /** K, most requests admitted to one rank (spec 01 §3.1). Seats never enter it. */
@@ -394,7 +394,7 @@ public final class SeatPlan {
    * Most requests that the capacity scheduler keeps resident: B·pp, at least 2 under attention DP
    * (spec 01 §6.5).
    */
-  public int requestSlots() {
+  public int residentRequests() {
     return atLeastTwoUnderAttentionDp((int) resident(shape));
   }
 
@@ -403,9 +403,9 @@ public final class SeatPlan {
     return atLeastTwoUnderAttentionDp(shape.maxBatchSize());
   }
 
-  /** A single slot would let a pad dummy keep out every real request. */
-  private int atLeastTwoUnderAttentionDp(int slots) {
-    return shape.attentionDp() ? Math.max(slots, 2) : slots;
+  /** A single place would let a pad dummy keep out every real request. */
+  private int atLeastTwoUnderAttentionDp(int requests) {
+    return shape.attentionDp() ? Math.max(requests, 2) : requests;
   }
 
   /** What works but probably isn't meant. */

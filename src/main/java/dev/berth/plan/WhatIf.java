@@ -30,7 +30,9 @@ public record WhatIf(
     HEADROOM_UNDER_PIPELINE(
         "seats and leases are (pp + 1) x B and retiring requests are not charged"),
     /** Retiring requests count against the admission budget whatever the gate says. */
-    CHARGE_RETIRING("retiring requests are charged");
+    CHARGE_RETIRING("retiring requests are charged"),
+    /** Engines start although the start-up validator refuses the sizes (spec 06 BC-02). */
+    VALIDATOR_OVERRIDDEN("engines start whatever the start-up validator says");
 
     private final String text;
 

@@ -2,7 +2,6 @@
 package dev.berth.replay;
 
 import dev.berth.engine.EngineConfig;
-import dev.berth.plan.PolicySet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -13,8 +12,6 @@ import java.util.Optional;
  * @param name short, unique in the scenario
  * @param title one line for people
  * @param engine what runs
- * @param policies which versioned set of rules
- * @param validatorOverridden whether the run goes on although the start-up validator refuses it
  * @param expect figures that must come out
  * @param mustFail checks that must fail, each with its count; every other must pass
  * @param sameAs an arm that is declared to be the same and must give the same decisions
@@ -23,14 +20,13 @@ public record Arm(
     String name,
     String title,
     EngineConfig engine,
-    PolicySet policies,
-    boolean validatorOverridden,
     List<Expectation> expect,
     Map<Check, Long> mustFail,
     Optional<String> sameAs) {
   public Arm {
     expect = List.copyOf(expect);
     mustFail = Map.copyOf(mustFail);
+    FleetRun.requireRoom(engine, 1);
   }
 
   /** What decides about the arm's effect: two arms that are declared different differ here. */
@@ -68,6 +64,6 @@ public record Arm(
             : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
         + ", "
-        + policies.id();
+        + engine.policies().id();
   }
 }

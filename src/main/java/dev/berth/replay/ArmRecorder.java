@@ -2,6 +2,7 @@
 package dev.berth.replay;
 
 import dev.berth.engine.Admission;
+import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.RankEngine;
 import dev.berth.request.RequestState;
@@ -16,6 +17,7 @@ import java.util.Map;
 final class ArmRecorder implements RunObserver {
   private static final RequestState[] STATES = RequestState.values();
 
+  private final GroupTap tap;
   private final int ranks;
   private final int cap;
   private final int batchPositions;
@@ -46,6 +48,11 @@ final class ArmRecorder implements RunObserver {
   private final Map<Check, Long> violations = new EnumMap<>(Check.class);
 
   ArmRecorder(Arm arm, Load load) {
+    this(arm, load, GroupTap.NONE);
+  }
+
+  ArmRecorder(Arm arm, Load load, GroupTap tap) {
+    this.tap = tap;
     var plan = arm.engine().plan();
     int tokens = plan.shape().maxNumTokens();
     int smallest = load.groups().stream().mapToInt(Load.Group::inputTokens).min().orElse(1);
@@ -57,6 +64,11 @@ final class ArmRecorder implements RunObserver {
     leases = plan.spendableLeases();
     tokensIn = new int[ranks];
     assigned = new int[ranks];
+  }
+
+  @Override
+  public void begin(LockstepGroup group) {
+    group.listen(tap);
   }
 
   @Override

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.replay;
 
-import dev.berth.plan.StartupValidator;
 import dev.berth.request.WaitReason;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -14,7 +13,6 @@ import java.util.OptionalDouble;
  *
  * @param arm the arm
  * @param run totals
- * @param validator what the start-up validator said
  * @param histograms {@code assigned}, {@code batch}, {@code states}, {@code gate}, {@code
  *     tokens_in}, {@code steady_batch}, {@code steady_contexts}
  * @param numbers everything that is a single number
@@ -25,7 +23,6 @@ import java.util.OptionalDouble;
 public record ArmResult(
     Arm arm,
     RunResult run,
-    StartupValidator.Verdict validator,
     Map<String, Histogram> histograms,
     Map<String, Double> numbers,
     List<Met> expectations,
@@ -66,7 +63,11 @@ public record ArmResult(
   public static boolean isNumber(String name) {
     return NUMBERS.contains(name)
         || java.util.Arrays.stream(WaitReason.values())
-            .anyMatch(r -> name.equals("deferrals." + r.name().toLowerCase(Locale.ROOT)));
+            .anyMatch(reason -> name.equals(deferrals(reason)));
+  }
+
+  private static String deferrals(WaitReason reason) {
+    return "deferrals." + reason.name().toLowerCase(Locale.ROOT);
   }
 
   /** An expectation and what came out. */
@@ -91,9 +92,8 @@ public record ArmResult(
    */
   public record CheckOutcome(Check check, Status status, long violations, long declared) {}
 
-  static ArmResult of(
-      Arm arm, RunResult run, ArmRecorder recorder, StartupValidator.Verdict validator) {
-    long validatorDisagreements = validator.disagreements().size();
+  static ArmResult of(Arm arm, RunResult run, ArmRecorder recorder) {
+    long validatorDisagreements = run.startUp().disagreements().size();
     var histograms = new LinkedHashMap<String, Histogram>();
     histograms.put("assigned", recorder.assignedVectors);
     histograms.put("batch", recorder.batches);
@@ -119,9 +119,7 @@ public record ArmResult(
     numbers.put("peak_rank_load", (double) recorder.peakRankLoad());
     for (WaitReason reason : WaitReason.values()) {
       if (reason != WaitReason.NONE) {
-        numbers.put(
-            "deferrals." + reason.name().toLowerCase(Locale.ROOT),
-            (double) run.totals().deferrals(reason));
+        numbers.put(deferrals(reason), (double) run.totals().deferrals(reason));
       }
     }
     numbers.put("resident", (double) run.resident());
@@ -137,8 +135,7 @@ public record ArmResult(
     numbers.put("validator_disagreements", (double) validatorDisagreements);
 
     var partial =
-        new ArmResult(
-            arm, run, validator, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
+        new ArmResult(arm, run, histograms, numbers, List.of(), List.of(), recorder.forwardHash());
     List<Met> met =
         arm.expect().stream()
             .map(e -> {
@@ -150,8 +147,7 @@ public record ArmResult(
         java.util.Arrays.stream(Check.values())
             .map(check -> outcome(arm, check, run, recorder, validatorDisagreements))
             .toList();
-    return new ArmResult(
-        arm, run, validator, histograms, numbers, met, checks, recorder.forwardHash());
+    return new ArmResult(arm, run, histograms, numbers, met, checks, recorder.forwardHash());
   }
 
   /** Requests launched on a rank and settled for good, a record. */

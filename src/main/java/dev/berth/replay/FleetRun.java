@@ -33,6 +33,9 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
   private final LockstepGroup group;
   private final TransferQueue transfers = new TransferQueue();
 
+  /** Most requests that the ranks of one process make room for: some 8 GiB of native memory. */
+  private static final long MOST_ROWS = 1L << 24;
+
   /** End of the forward of each rank's launched batches, by slot. */
   private final double[][] slotEnd;
 
@@ -75,6 +78,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
       CostModel cost,
       TransferModel transfer,
       RunObserver observer) {
+    requireRoom(config, 1);
     this.config = config;
     this.arrivals = arrivals;
     this.cost = cost;
@@ -84,6 +88,31 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     this.group = new LockstepGroup(config);
     this.slotEnd = new double[config.ranks()][config.stages() + 2];
     this.dueEnds = new double[config.ranks()];
+    observer.begin(group);
+  }
+
+  /**
+   * Refuses what one process can't hold.
+   *
+   * @throws BerthException CONFIGURATION with both numbers
+   */
+  static void requireRoom(EngineConfig engine, int servers) {
+    if (engine.workerRows() > MOST_ROWS / servers) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "%d server%s of %d rank%s and %d stage%s make room for %d requests each; a replay makes"
+                  .formatted(
+                      servers,
+                      servers == 1 ? "" : "s",
+                      engine.ranks(),
+                      engine.ranks() == 1 ? "" : "s",
+                      engine.stages(),
+                      engine.stages() == 1 ? "" : "s",
+                      engine.workerRows())
+              + " room for "
+              + MOST_ROWS
+              + " in all: lower the batch size, the ranks or the servers");
+    }
   }
 
   /** Runs to the end. */
@@ -147,28 +176,28 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
       return nextAt() == Double.POSITIVE_INFINITY ? Pace.IDLE : Pace.GOING;
     }
     long endedBefore = ended;
+    long positionsBefore = totals.launchedPositions();
     int receives = settle();
     observer.afterStep(group, before);
+    // A forward of padding alone brings no request further.
     boolean moved =
         arrived + transferred > 0
-            || group.launched()
+            || totals.launchedPositions() > positionsBefore
             || ended > endedBefore
             || group.admission().admitted() > 0
             || receives > 0;
+    double next = Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt());
+    boolean awaited = next != Double.POSITIVE_INFINITY;
     if (group.launched()) {
       now = forwardEnd;
-    } else if (!moved) {
-      double next = Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt());
-      if (next != Double.POSITIVE_INFINITY) {
-        asleep = group.pauseMicros() == 0;
-        now = asleep ? now : Math.max(now, next);
-        moved = true;
-      }
+    } else if (!moved && awaited) {
+      asleep = group.pauseMicros() == 0;
+      now = asleep ? now : Math.max(now, next);
     }
     if (group.pauseMicros() > 0) {
       now += group.pauseMicros();
     }
-    still = moved ? 0 : still + 1;
+    still = moved || awaited ? 0 : still + 1;
     return still < STILL ? Pace.GOING : Pace.STALLED;
   }
 
@@ -291,7 +320,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     long resident = 0;
     long generating = 0;
     long init = 0;
-    long held = 0;
+    long leaked = 0;
     long[] hashes = new long[config.ranks()];
     for (int rank = 0; rank < config.ranks(); rank++) {
       RankEngine engine = group.engine(rank);
@@ -305,12 +334,13 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
               + engine.count(RequestState.GENERATION_TRANSFER_COMPLETE);
       init += engine.count(RequestState.GENERATION_INIT);
       for (int stage = 0; stage < config.stages(); stage++) {
-        held += heldByNobody(group.engine(rank, stage));
+        leaked += Holdings.of(group.engine(rank, stage)).leaked();
       }
       hashes[rank] = engine.decisionHash();
     }
     return new RunResult(
         config,
+        group.engine(0).startUp(),
         ending,
         detail,
         arrivals.total(),
@@ -322,23 +352,12 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
         resident,
         generating,
         init,
-        held,
+        leaked,
         group.admission().waiting(),
         group.admission().fetched(),
         group.admission().gateOpen(),
         Arrays.hashCode(hashes),
         times);
-  }
-
-  /** Seats and leases beyond those of resident requests; pages where nothing is resident. */
-  private static long heldByNobody(RankEngine engine) {
-    int live = 0;
-    for (RequestState state : RequestState.values()) {
-      live += engine.count(state);
-    }
-    return Math.max(0, engine.seatsUsed() - live)
-        + Math.max(0, engine.leasesUsed() - live)
-        + (live == 0 ? engine.pagesUsed() : 0);
   }
 
   @Override

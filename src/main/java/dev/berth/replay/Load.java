@@ -3,6 +3,7 @@ package dev.berth.replay;
 
 import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import java.util.List;
 
 /**
@@ -21,8 +22,27 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
    * @param inputTokens prompt length
    * @param outputTokens output limit
    * @param scheduling placement wishes
+   * @param priority larger is more urgent
+   * @param terms tenant and deadline, which counts from the iteration for which a request is sent
    */
-  public record Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
+  public record Group(
+      int count,
+      int inputTokens,
+      int outputTokens,
+      SchedulingParams scheduling,
+      double priority,
+      ServiceTerms terms) {
+    /** Requests of default priority, of no tenant in particular, without a deadline. */
+    public Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
+      this(
+          count,
+          inputTokens,
+          outputTokens,
+          scheduling,
+          Request.DEFAULT_PRIORITY,
+          ServiceTerms.NONE);
+    }
+
     public Group {
       if (count < 1 || inputTokens < 1 || outputTokens < 1) {
         throw new IllegalArgumentException(
@@ -57,60 +77,54 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
     return new ClosedLoop(this);
   }
 
-  private static final class ClosedLoop implements Arrivals {
+  private static final class ClosedLoop extends ClosedArrivals {
     private final Load load;
-    private final int total;
-    private int sent;
     private int group;
     private int sentOfGroup;
+    private long gather;
 
     ClosedLoop(Load load) {
+      super(load.concurrency, load.requests());
       this.load = load;
-      this.total = load.requests();
     }
 
     @Override
-    public int total() {
-      return total;
+    public int due(long nextGather, double nowMicros, long ended) {
+      gather = nextGather;
+      int room = super.due(nextGather, nowMicros, ended);
+      return nextGather < load.waves.size()
+          ? Math.min(room, load.waves.get((int) nextGather))
+          : room;
     }
 
     @Override
-    public int sent() {
-      return sent;
-    }
-
-    @Override
-    public int due(long gather, double nowMicros, long ended) {
-      long room = Math.min(total - sent, load.concurrency - (sent - ended));
-      if (gather < load.waves.size()) {
-        room = Math.min(room, load.waves.get((int) gather));
-      }
-      return (int) Math.max(0, room);
-    }
-
-    @Override
-    public Request next() {
+    Request request(int number) {
       Group g = load.groups.get(group);
-      Request request =
-          Request.of(sent, g.inputTokens, g.outputTokens)
-              .withScheduling(g.scheduling)
-              .withTag(sent);
-      sent++;
       sentOfGroup++;
       if (sentOfGroup == g.count) {
         group++;
         sentOfGroup = 0;
       }
-      return request;
+      return Request.of(number, g.inputTokens, g.outputTokens)
+          .withScheduling(g.scheduling)
+          .withPriority(g.priority)
+          .withTerms(terms(g.terms))
+          .withTag(number);
+    }
+
+    private ServiceTerms terms(ServiceTerms ofGroup) {
+      return ofGroup.deadline() == ServiceTerms.NO_DEADLINE
+          ? ofGroup
+          : ofGroup.withDeadline(gather + ofGroup.deadline());
     }
 
     @Override
     public double nextAtMicros(long gather) {
       // Waves are counted in gathers, so as long as one is to come the fleet has to go on
       // gathering.
-      return gather < load.waves.size() && sent < total
+      return gather < load.waves.size() && sent() < total()
           ? Double.NEGATIVE_INFINITY
-          : Double.POSITIVE_INFINITY;
+          : super.nextAtMicros(gather);
     }
   }
 }

@@ -5,6 +5,9 @@ import java.util.Arrays;
 
 /** Virtual times of every request, by tag. */
 public final class RequestTimes {
+  /** Java heap that a replay takes for a request: its times, and its place while it waits. */
+  private static final int BYTES_PER_REQUEST = 64;
+
   private final double[] arrived;
   private final double[] first;
   private final double[] ended;
@@ -17,6 +20,12 @@ public final class RequestTimes {
     tokens = new int[requests];
     Arrays.fill(first, Double.NaN);
     Arrays.fill(ended, Double.NaN);
+  }
+
+  /** Most requests that this Java heap has room for. */
+  public static int mostRequests() {
+    return Math.clamp(
+        Runtime.getRuntime().maxMemory() / BYTES_PER_REQUEST, 1, Integer.MAX_VALUE - 8);
   }
 
   /**

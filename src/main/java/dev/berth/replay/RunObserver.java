@@ -10,6 +10,9 @@ public interface RunObserver {
   /** Looks at nothing. */
   RunObserver NONE = new RunObserver() {};
 
+  /** Before anything is offered to the fleet. */
+  default void begin(LockstepGroup group) {}
+
   /** Before the gather: states are those of the last settle. */
   default void beforeStep(LockstepGroup group) {}
 

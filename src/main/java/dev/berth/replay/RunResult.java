@@ -3,11 +3,13 @@ package dev.berth.replay;
 
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
+import dev.berth.plan.StartupValidator;
 
 /**
  * How a run ended and what it added up to.
  *
  * @param config what ran
+ * @param startUp what the start-up validator said of the plan and the pools of the first rank
  * @param ending why it stopped
  * @param detail who waits for what, or who diverged; empty if all is done
  * @param requests requests of the load
@@ -19,7 +21,7 @@ import dev.berth.engine.EngineConfig;
  * @param resident requests still on ranks
  * @param generating those of them whose KV is here
  * @param init those of them whose KV wasn't asked for
- * @param leaked seats and leases that no request holds
+ * @param leaked seats, leases and pages that no request holds
  * @param waiting requests still in the queue
  * @param fetched requests that were admitted
  * @param gateOpen whether the fill gate is open
@@ -28,6 +30,7 @@ import dev.berth.engine.EngineConfig;
  */
 public record RunResult(
     EngineConfig config,
+    StartupValidator.Verdict startUp,
     Ending ending,
     String detail,
     int requests,
@@ -64,11 +67,7 @@ public record RunResult(
 
   /** Requests neither ended nor refused. */
   public long unaccounted() {
-    long ended = 0;
-    for (EndKind kind : EndKind.values()) {
-      ended += totals.ended(kind);
-    }
-    return requests - ended - totals.refused();
+    return totals.unaccounted(requests);
   }
 
   /** Prompt and output tokens computed for requests a second of virtual time. */

@@ -7,6 +7,7 @@ import dev.berth.engine.RankEngine;
 import dev.berth.request.Request;
 import dev.berth.request.WaitReason;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -85,6 +86,11 @@ public final class RunTotals {
   /** Requests that ended in a way. */
   public long ended(EndKind kind) {
     return ends[kind.ordinal()];
+  }
+
+  /** Requests of so many that neither ended nor were refused. */
+  long unaccounted(long requests) {
+    return requests - Arrays.stream(ends).sum() - refused();
   }
 
   /** Requests refused because they could never run. */

@@ -6,7 +6,9 @@ import dev.berth.BerthException.Code;
 import dev.berth.plan.Classifier;
 import dev.berth.plan.ConfigClass;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 
@@ -72,6 +74,32 @@ public record Scenario(
             .filter(c -> names.contains(c.base()) && names.contains(c.other()))
             .toList(),
         expectedClass.filter(expected -> names.contains(expected.arm())));
+  }
+
+  /** Two arms that are declared different and aren't. */
+  public record Twins(Arm first, Arm second) {
+    /** What is wrong with them, one sentence. */
+    public String message() {
+      return "arms %s and %s are declared different, but their effective plans are equal: %s"
+          .formatted(first.name(), second.name(), second.describe());
+    }
+  }
+
+  /**
+   * A null result must not be vacuous: arms that are declared different must be different when they
+   * run.
+   *
+   * @return the first two that aren't
+   */
+  public static Optional<Twins> twins(List<Arm> arms) {
+    Map<Object, Arm> seen = new LinkedHashMap<>();
+    for (Arm arm : arms) {
+      Arm twin = arm.sameAs().isPresent() ? null : seen.putIfAbsent(arm.effective(), arm);
+      if (twin != null) {
+        return Optional.of(new Twins(twin, arm));
+      }
+    }
+    return Optional.empty();
   }
 
   /** What the published predicate says of an arm under this load. */

@@ -3,13 +3,14 @@ package dev.berth.replay;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.GroupTap;
 import dev.berth.plan.ConfigClass;
-import dev.berth.plan.StartupValidator;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
+import java.util.function.Function;
 
 /** Runs the arms of a scenario and judges them. */
 public final class ScenarioRun {
@@ -44,11 +45,24 @@ public final class ScenarioRun {
    *     start-up validator refuses an arm that doesn't override it
    */
   public static Result run(Scenario scenario, Progress progress) {
-    requireDifferentArms(scenario);
+    return run(scenario, progress, arm -> GroupTap.NONE);
+  }
+
+  /**
+   * Runs all arms and lets somebody listen to each.
+   *
+   * @param taps asked once for every arm that runs
+   * @throws BerthException as {@link #run(Scenario, Progress)}
+   */
+  public static Result run(Scenario scenario, Progress progress, Function<Arm, GroupTap> taps) {
+    Scenario.twins(scenario.arms())
+        .ifPresent(twins -> {
+          throw new BerthException(Code.CONFIGURATION, twins.message());
+        });
     Map<String, ArmResult> results = new LinkedHashMap<>();
     for (Arm arm : scenario.arms()) {
       progress.begin(arm.name(), scenario.load().requests());
-      results.put(arm.name(), run(scenario, arm, progress));
+      results.put(arm.name(), run(scenario, arm, progress, taps.apply(arm)));
       if (progress.interrupted()) {
         break;
       }
@@ -75,13 +89,8 @@ public final class ScenarioRun {
     return results.containsKey(comparison.base()) && results.containsKey(comparison.other());
   }
 
-  private static ArmResult run(Scenario scenario, Arm arm, Progress progress) {
-    StartupValidator.Verdict verdict =
-        StartupValidator.check(arm.engine().plan(), arm.engine().pools());
-    if (!arm.validatorOverridden()) {
-      verdict.orThrow();
-    }
-    var recorder = new ArmRecorder(arm, scenario.load());
+  private static ArmResult run(Scenario scenario, Arm arm, Progress progress, GroupTap tap) {
+    var recorder = new ArmRecorder(arm, scenario.load(), tap);
     RunResult run =
         FleetRun.run(
             arm.engine(),
@@ -90,27 +99,7 @@ public final class ScenarioRun {
             scenario.transferMicros(),
             recorder,
             progress);
-    return ArmResult.of(arm, run, recorder, verdict);
-  }
-
-  /**
-   * A null result must not be vacuous: arms that are declared different must be different when they
-   * run.
-   */
-  private static void requireDifferentArms(Scenario scenario) {
-    Map<Object, String> seen = new LinkedHashMap<>();
-    for (Arm arm : scenario.arms()) {
-      if (arm.sameAs().isPresent()) {
-        continue;
-      }
-      String twin = seen.putIfAbsent(arm.effective(), arm.name());
-      if (twin != null) {
-        throw new BerthException(
-            Code.CONFIGURATION,
-            "arms %s and %s are declared different, but their effective plans are equal: %s"
-                .formatted(twin, arm.name(), arm.describe()));
-      }
-    }
+    return ArmResult.of(arm, run, recorder);
   }
 
   private static void requireClass(

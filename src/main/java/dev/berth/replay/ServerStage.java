@@ -19,6 +19,7 @@ public record ServerStage(
     if (servers < 1) {
       throw new IllegalArgumentException("a stage needs a server, got " + servers);
     }
+    FleetRun.requireRoom(engine, servers);
   }
 
   /**

@@ -47,11 +47,7 @@ public record StageResult(
 
   /** Requests that neither ended nor were refused. */
   public long unaccounted() {
-    long ended = 0;
-    for (EndKind kind : EndKind.values()) {
-      ended += totals.ended(kind);
-    }
-    return requests - ended - totals.refused();
+    return totals.unaccounted(requests);
   }
 
   /** Iterations of all servers. */

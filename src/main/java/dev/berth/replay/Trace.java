@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.replay;
 
+import dev.berth.request.Request;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -119,6 +120,12 @@ public final class Trace {
 
   private int check(int index) {
     return Objects.checkIndex(index, requests);
+  }
+
+  /** Request {@code tag} of the trace, repeated without end. */
+  Request request(int tag) {
+    int index = tag % requests;
+    return Request.of(tag, promptTokens(index), outputTokens(index)).withTag(tag);
   }
 
   /** Time from the first arrival to the last, µs. */

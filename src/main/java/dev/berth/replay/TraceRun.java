@@ -66,50 +66,31 @@ public final class TraceRun {
   }
 
   /** What left the context servers, at the time it did. */
-  private static final class HandOver implements TimedArrivals {
+  private static final class HandOver extends ScheduledArrivals {
     private final Trace trace;
     private final int[] tags;
     private final RequestTimes times;
-    private int visible;
-    private int sent;
 
     HandOver(Trace trace, int[] tags, RequestTimes times) {
+      super(tags.length);
       this.trace = trace;
       this.tags = tags;
       this.times = times;
     }
 
     @Override
-    public int total() {
-      return tags.length;
+    Request request(int number) {
+      return trace.request(tags[number]);
     }
 
     @Override
-    public int sent() {
-      return sent;
-    }
-
-    @Override
-    public int due(long gather, double nowMicros, long ended) {
-      while (visible < tags.length && times.endedAt(tags[visible]) <= nowMicros) {
-        visible++;
-      }
-      return visible - sent;
-    }
-
-    @Override
-    public Request next() {
-      return TraceArrivals.request(trace, tags[sent++]);
+    double at(int number) {
+      return arrivedAt(tags[number]);
     }
 
     @Override
     public double arrivedAt(int tag) {
       return times.endedAt(tag);
-    }
-
-    @Override
-    public double nextAtMicros(long gather) {
-      return sent < tags.length ? times.endedAt(tags[sent]) : Double.POSITIVE_INFINITY;
     }
   }
 }

@@ -15,6 +15,9 @@ import dev.berth.BerthException;
  * @param children further sequences of the same prompt (n - 1), 0 or more; they cost admission
  *     budget (spec 01 §3.4)
  * @param tag the caller's own number, returned with the result
+ * @param terms tenant and deadline, {@link ServiceTerms#NONE} if there are none
+ * @param route what routers may know of it beyond its size, {@link RouteKey#NONE} if nothing
+ * @param prompt the prompt's tokens, or {@link Prompt#UNKNOWN}
  */
 public record Request(
     long id,
@@ -23,7 +26,10 @@ public record Request(
     double priority,
     SchedulingParams scheduling,
     int children,
-    long tag) {
+    long tag,
+    ServiceTerms terms,
+    RouteKey route,
+    Prompt prompt) {
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
@@ -47,6 +53,60 @@ public record Request(
     if (Double.isNaN(priority)) {
       throw new BerthException(BerthException.Code.ARGUMENT, "priority must be a number");
     }
+    if (prompt.size() != 0 && prompt.size() != promptTokens) {
+      throw new BerthException(
+          BerthException.Code.ARGUMENT,
+          "%d tokens of a prompt of %d: all or none".formatted(prompt.size(), promptTokens));
+    }
+  }
+
+  /** A request of whose prompt only the length is known. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag,
+      ServiceTerms terms,
+      RouteKey route) {
+    this(
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        route,
+        Prompt.UNKNOWN);
+  }
+
+  /** A request of which routers know its size and wishes only. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag,
+      ServiceTerms terms) {
+    this(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, RouteKey.NONE);
+  }
+
+  /** A request of no tenant in particular, without a deadline. */
+  public Request(
+      long id,
+      int promptTokens,
+      int maxNewTokens,
+      double priority,
+      SchedulingParams scheduling,
+      int children,
+      long tag) {
+    this(id, promptTokens, maxNewTokens, priority, scheduling, children, tag, ServiceTerms.NONE);
   }
 
   /** A request with default priority and no placement wishes. */
@@ -57,12 +117,73 @@ public record Request(
 
   /** The same request with placement wishes. */
   public Request withScheduling(SchedulingParams wishes) {
-    return new Request(id, promptTokens, maxNewTokens, priority, wishes, children, tag);
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, wishes, children, tag, terms, route, prompt);
+  }
+
+  /** The same request with another priority. */
+  public Request withPriority(double newPriority) {
+    return new Request(
+        id,
+        promptTokens,
+        maxNewTokens,
+        newPriority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        route,
+        prompt);
   }
 
   /** The same request with another caller's number. */
   public Request withTag(long newTag) {
-    return new Request(id, promptTokens, maxNewTokens, priority, scheduling, children, newTag);
+    return new Request(
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        newTag,
+        terms,
+        route,
+        prompt);
+  }
+
+  /** The same request on other terms. */
+  public Request withTerms(ServiceTerms newTerms) {
+    return new Request(
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        newTerms,
+        route,
+        prompt);
+  }
+
+  /** The same request with what routers may know of it. */
+  public Request withRoute(RouteKey key) {
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, prompt);
+  }
+
+  /** The same request with the tokens of its prompt. */
+  public Request withPrompt(Prompt tokens) {
+    return new Request(
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, route, tokens);
+  }
+
+  /**
+   * Most tokens that serving it takes: the prompt once and the output limit of every sequence. At
+   * most 2^31 + 2^51.
+   */
+  public long serviceTokens() {
+    return promptTokens + (1L + children) * maxNewTokens;
   }
 
   /** Admission budget that the request takes: itself and its children (spec 01 §3.4). */

@@ -82,6 +82,11 @@ public final class RequestBatch {
     return get(index).scheduling().relax();
   }
 
+  /** What routers may know of the request at an index that is inside the batch. */
+  public RouteKey route(int index) {
+    return get(index).route();
+  }
+
   /** How many requests name a target rank. */
   public int targeted() {
     return targeted;

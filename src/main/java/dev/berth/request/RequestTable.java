@@ -6,6 +6,7 @@ import dev.berth.BerthException.Code;
 import dev.berth.ffi.berth_cold_row;
 import dev.berth.ffi.berth_row;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.Objects;
 
 /**
@@ -16,6 +17,7 @@ import java.util.Objects;
 public final class RequestTable {
   private final MemorySegment rows;
   private final MemorySegment cold;
+  private final MemorySegment tokens;
   private final int count;
 
   /**
@@ -23,10 +25,12 @@ public final class RequestTable {
    *
    * @param rows {@code berth_row[n]}
    * @param cold {@code berth_cold_row[n]}
+   * @param tokens {@code int32[n - 1][stride]}; empty if nobody has tokens
    */
-  public RequestTable(MemorySegment rows, MemorySegment cold) {
+  public RequestTable(MemorySegment rows, MemorySegment cold, MemorySegment tokens) {
     this.rows = rows;
     this.cold = cold;
+    this.tokens = tokens;
     this.count = (int) (rows.byteSize() / berth_row.sizeof());
   }
 
@@ -60,17 +64,52 @@ public final class RequestTable {
     return RequestState.of(berth_row.state(row(row)));
   }
 
-  /** Prompt length in tokens. */
+  /**
+   * The token at a place of a row's sequence, prompt and output one after another. Of use up to
+   * what is known: the prompt if its tokens came with it, and what was reported as sampled.
+   *
+   * @throws BerthException STATE if nobody has tokens
+   */
+  public int token(int row, int place) {
+    if (tokens.byteSize() == 0) {
+      throw new BerthException(Code.STATE, "this engine counts tokens, it doesn't keep them");
+    }
+    long stride = open(tokens).byteSize() / Integer.BYTES / (count - 1);
+    long at = Objects.checkIndex(row, count - 1) * stride + Objects.checkIndex(place, stride);
+    return tokens.getAtIndex(ValueLayout.JAVA_INT, at);
+  }
+
+  /** Prompt tokens that were found in the KV cache when the row got its pages. */
+  public int cachedTokens(int row) {
+    return berth_row.cached_tokens(row(row));
+  }
+
+  /** Output tokens that became part of the prompt when the row gave way. */
+  public int pausedTokens(int row) {
+    return berth_cold_row.paused_tokens(cold(row));
+  }
+
+  /** How often the row gave way. */
+  public int pauses(int row) {
+    return berth_cold_row.pauses(cold(row));
+  }
+
+  /** All output tokens whose result is settled. */
+  public int outputTokens(int row) {
+    return pausedTokens(row) + generatedTokens(row);
+  }
+
+  /** Prompt length in tokens; what a row that gave way had made by then is part of it. */
   public int promptTokens(int row) {
     return berth_row.prompt_tokens(row(row));
   }
 
-  /** Output tokens whose result is settled. */
+  /** Output tokens whose result is settled, since the row last gave way. */
   public int generatedTokens(int row) {
     return berth_row.generated_tokens(row(row));
   }
 
-  /** Output limit in tokens. */
+  /** Output limit in tokens, of those to come since the row last gave way. */
   public int maxNewTokens(int row) {
     return berth_row.max_new_tokens(row(row));
   }
@@ -85,7 +124,7 @@ public final class RequestTable {
     return berth_row.lease(row(row));
   }
 
-  /** KV pages held. */
+  /** KV pages held or promised, of all pools. */
   public int pages(int row) {
     return berth_cold_row.pages(cold(row));
   }

@@ -14,17 +14,47 @@ import org.jspecify.annotations.Nullable;
  * nothing else: routers sort what they get again. Source: spec 01 §3.4, §3.5.
  *
  * <p>Every rank keeps an identical queue and pops it with identical arguments, so no result needs
- * to be exchanged. Offering and cancelling take constant time (logarithmic under {@link
- * Policy#PRIORITY}); a pop looks at what it takes and at the blocked requests before it. Nothing is
- * allocated once the queue has grown to its largest size. Not thread-safe.
+ * to be exchanged. Offering and cancelling take constant time under {@link Policy#FCFS}, else
+ * logarithmic time (under {@link Policy#FAIR} on average); a pop looks at what it takes and at the
+ * blocked requests before it. Nothing is allocated once the queue has grown to its largest size.
+ * Not thread-safe.
+ *
+ * <p>How long a request r can be kept waiting by others, as long as its target rank has room (if it
+ * insists on one) and something is popped at all:
+ *
+ * <ul>
+ *   <li>{@code FCFS}: nothing that is offered after r is taken before it.
+ *   <li>{@code PRIORITY}: no bound; what has a larger priority may pass for ever.
+ *   <li>{@code FAIR}: before r is taken, any other tenant u is charged at most {@code A + L(t) +
+ *       L(u)} virtual tokens, however much it asks for. A is what r's own tenant t is charged for
+ *       requests of its own that go before r, and L the largest charge of one request.
+ *   <li>{@code DEADLINE}: nothing that is offered after the iteration D + patience is taken before
+ *       r; D is its deadline, or the iteration in which it was offered if it has none.
+ * </ul>
  */
-public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueuePriority {
+public abstract sealed class WaitingQueue
+    permits WaitingQueueFcfs, WaitingQueueHeap, WaitingQueueFair {
   /** The order of service. */
   public enum Policy {
     /** By arrival; priorities are ignored. */
     FCFS,
     /** By priority, larger first; equal priorities by arrival. */
-    PRIORITY
+    PRIORITY,
+    /**
+     * The tenant that was charged the fewest virtual tokens first, its requests by priority and
+     * then by arrival. A request that is taken charges its tenant with {@link
+     * Request#serviceTokens()} over its weight; a tenant that comes (back) starts no lower than
+     * where the last request was taken, so that nothing is saved up while away. With one tenant
+     * this is {@link #PRIORITY}.
+     */
+    FAIR,
+    /**
+     * Earliest deadline first, equal ones by arrival; priorities are ignored. A request without a
+     * deadline is due when its {@link QueueRules#patience} is over. One that misses its deadline
+     * while it waits stays, and lets those pass that can still be in time, until its patience is
+     * over too.
+     */
+    DEADLINE
   }
 
   /** What became of an offered request. */
@@ -32,7 +62,12 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
     /** It waits. */
     QUEUED,
     /** Refused: a request of that id waits already. */
-    DUPLICATE
+    DUPLICATE,
+    /**
+     * Refused under {@link Policy#DEADLINE}: its deadline was over before it came. Who wants it
+     * served all the same offers it without one.
+     */
+    EXPIRED
   }
 
   static final int INITIAL_CAPACITY = 16;
@@ -70,6 +105,8 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   /** Strict requests accepted on each rank in the pop under way; all zero between pops. */
   private final int[] strictTaken;
 
+  private long now;
+
   WaitingQueue(int ranks) {
     this.ranks = ranks;
     this.strictTaken = new int[ranks];
@@ -81,22 +118,34 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
    * @param ranks attention-DP size, 1 or more; a request's target rank must be below it
    * @throws BerthException {@code ARGUMENT} if {@code ranks} is below 1
    */
-  public static WaitingQueue withAttentionDp(Policy policy, int ranks) {
+  public static WaitingQueue withAttentionDp(QueueRules rules, int ranks) {
     if (ranks < 1) {
       throw new BerthException(Code.ARGUMENT, "there must be at least one rank, got " + ranks);
     }
-    return create(policy, ranks);
+    return create(rules, ranks);
+  }
+
+  /** As {@link #withAttentionDp(QueueRules, int)}, with the default patience. */
+  public static WaitingQueue withAttentionDp(Policy policy, int ranks) {
+    return withAttentionDp(QueueRules.of(policy), ranks);
   }
 
   /** An empty queue without attention DP: target ranks are ignored, whatever they are. */
-  public static WaitingQueue withoutAttentionDp(Policy policy) {
-    return create(policy, NO_RANKS);
+  public static WaitingQueue withoutAttentionDp(QueueRules rules) {
+    return create(rules, NO_RANKS);
   }
 
-  private static WaitingQueue create(Policy policy, int ranks) {
-    return switch (policy) {
+  /** As {@link #withoutAttentionDp(QueueRules)}, with the default patience. */
+  public static WaitingQueue withoutAttentionDp(Policy policy) {
+    return withoutAttentionDp(QueueRules.of(policy));
+  }
+
+  private static WaitingQueue create(QueueRules rules, int ranks) {
+    return switch (rules.policy()) {
       case FCFS -> new WaitingQueueFcfs(ranks);
       case PRIORITY -> new WaitingQueuePriority(ranks);
+      case FAIR -> new WaitingQueueFair(ranks);
+      case DEADLINE -> new WaitingQueueDeadline(ranks, rules.patience());
     };
   }
 
@@ -118,8 +167,27 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
     return entries.get(id) != NONE;
   }
 
+  /** The iteration that deadlines are measured by; 0 at first. */
+  public final long now() {
+    return now;
+  }
+
   /**
-   * Puts a request at the end of the queue (of its priority).
+   * Says which iteration it is. Every rank says the same before the same pop. Only {@link
+   * Policy#DEADLINE} looks at it.
+   *
+   * @throws BerthException {@code ARGUMENT} if it is earlier than what was said before
+   */
+  public final void advanceTo(long iteration) {
+    if (iteration < now) {
+      throw new BerthException(
+          Code.ARGUMENT, "iteration " + iteration + " can't follow iteration " + now);
+    }
+    now = iteration;
+  }
+
+  /**
+   * Puts a request at the end of the queue (of its priority, of its tenant).
    *
    * @throws BerthException {@code ARGUMENT} if its target rank doesn't exist
    */
@@ -127,6 +195,9 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
     requireTarget(request);
     if (contains(request.id())) {
       return Offer.DUPLICATE;
+    }
+    if (expired(request)) {
+      return Offer.EXPIRED;
     }
     linkLast(enter(request));
     return Offer.QUEUED;
@@ -148,9 +219,11 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
   }
 
   /**
-   * Puts popped requests back at the front, before everything that waits (under {@link
-   * Policy#PRIORITY}: everything of the same priority), in the order of the batch. For requests
-   * that found no rank.
+   * Puts popped requests back at the front, before everything that waits, in the order of the
+   * batch; under {@link Policy#PRIORITY} before everything of the same priority, under {@link
+   * Policy#FAIR} before everything of the same tenant and priority, with the charge refunded, and
+   * under {@link Policy#DEADLINE} before everything of the same deadline if that is still open. For
+   * requests that found no rank.
    *
    * @throws BerthException {@code ALREADY} if one of them waits already or stands twice in the
    *     batch, {@code ARGUMENT} if a target rank doesn't exist; the queue is unchanged then
@@ -160,16 +233,19 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
     for (int i = 0; i < size; i++) {
       requireTarget(batch.get(i));
     }
-    for (int i = size - 1; i >= 0; i--) {
+    for (int i = 0; i < size; i++) {
       Request request = batch.get(i);
       if (contains(request.id())) {
-        for (int undo = i + 1; undo < size; undo++) {
-          cancel(batch.get(undo).id());
+        for (int undo = 0; undo < i; undo++) {
+          leave(entries.get(batch.get(undo).id()));
         }
         throw new BerthException(
             Code.ALREADY, "request " + request.id() + " waits already and can't be put back");
       }
-      linkFirst(enter(request));
+      enter(request);
+    }
+    for (int i = size - 1; i >= 0; i--) {
+      linkFirst(entries.get(batch.get(i).id()));
     }
   }
 
@@ -227,10 +303,15 @@ public abstract sealed class WaitingQueue permits WaitingQueueFcfs, WaitingQueue
     return all;
   }
 
-  /** Appends an entry behind all others (of its priority). */
+  /** Whether a request comes too late to be offered. */
+  boolean expired(Request request) {
+    return false;
+  }
+
+  /** Appends an entry behind all others (of its kind). */
   abstract void linkLast(int entry);
 
-  /** Puts an entry before all others (of its priority). */
+  /** Puts an entry before all others (of its kind). */
   abstract void linkFirst(int entry);
 
   /** Takes an entry out. */

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.route;
 
-import dev.berth.BerthException;
-import dev.berth.BerthException.Code;
 import dev.berth.request.Relax;
 import dev.berth.request.RequestBatch;
 import dev.berth.request.SchedulingParams;
@@ -23,19 +21,28 @@ public final class DefaultRouter implements AdpRouter {
   private static final double EVEN_SHARE = 1.0;
 
   private final RankCap rankCap;
+  private final PlacementView view;
+  private final TieRule ties;
+  private final RankTable table = new RankTable();
   private final DescendingTokens order = new DescendingTokens();
   private final LeastLoaded leastLoaded = new LeastLoaded();
-  private int[] active = new int[0];
-  private long[] tokens = new long[0];
+  private int firstRank;
 
-  /** The router with the hard cap. */
+  /** The published router: hard cap, admission view, ties to the lowest rank. */
   public DefaultRouter() {
     this(RankCap.HARD);
   }
 
   /** The router with a choice of cap; everything but {@link RankCap#HARD} is for evidence arms. */
   public DefaultRouter(RankCap rankCap) {
+    this(rankCap, PlacementView.ADMISSION, TieRule.LOWEST_RANK);
+  }
+
+  /** The router with every choice. */
+  public DefaultRouter(RankCap rankCap, PlacementView view, TieRule ties) {
     this.rankCap = rankCap;
+    this.view = view;
+    this.ties = ties;
   }
 
   @Override
@@ -44,20 +51,15 @@ public final class DefaultRouter implements AdpRouter {
   }
 
   @Override
-  public void route(RankLoads loads, RequestBatch batch, int cap, Assignment out) {
-    requireRoutable(loads, batch, cap);
-    int ranks = loads.ranks();
-    if (active.length < ranks) {
-      active = new int[ranks];
-      tokens = new long[ranks];
-    }
-    loads.copyTo(active, tokens);
-    out.begin(ranks, batch.size());
+  public void route(
+      RankLoads loads, RequestBatch batch, PrefixMatches matches, int cap, Assignment out) {
+    table.begin(loads, batch, cap, rankCap, view);
+    out.begin(loads.ranks(), batch.size());
     order.begin(batch.size());
 
-    placeExplicit(batch, cap, out);
-    int expected = expectedActive(loads.routable() + batch.size() - order.size(), ranks, cap);
-    balance(batch, ranks, expected, out);
+    placeExplicit(batch, out);
+    int expected = table.target(order.size(), EVEN_SHARE);
+    balance(batch, expected, out);
     out.finish(expected);
   }
 
@@ -65,7 +67,7 @@ public final class DefaultRouter implements AdpRouter {
    * Serves explicit ranks in order of (relax, arrival); everything else goes to the remainder in
    * that order.
    */
-  private void placeExplicit(RequestBatch batch, int cap, Assignment out) {
+  private void placeExplicit(RequestBatch batch, Assignment out) {
     int size = batch.size();
     if (batch.targeted() == 0) {
       for (int item = 0; item < size; item++) {
@@ -75,12 +77,12 @@ public final class DefaultRouter implements AdpRouter {
     }
     for (int item = 0; item < size; item++) {
       if (isStrict(batch, item)) {
-        placeOrKeep(batch, item, cap, out);
+        placeOrKeep(batch, item, out);
       }
     }
     for (int item = 0; item < size; item++) {
       if (!isStrict(batch, item)) {
-        placeOrKeep(batch, item, cap, out);
+        placeOrKeep(batch, item, out);
       }
     }
   }
@@ -88,61 +90,35 @@ public final class DefaultRouter implements AdpRouter {
   /**
    * The ordering key "relax" is false only for a target rank with an explicit "no" (spec 01 §4.1).
    */
-  private static boolean isStrict(RequestBatch batch, int item) {
+  static boolean isStrict(RequestBatch batch, int item) {
     return batch.targetRank(item) != SchedulingParams.NO_RANK && batch.relax(item) == Relax.STRICT;
   }
 
-  private void placeOrKeep(RequestBatch batch, int item, int cap, Assignment out) {
+  private void placeOrKeep(RequestBatch batch, int item, Assignment out) {
     int target = batch.targetRank(item);
-    if (target != SchedulingParams.NO_RANK && (rankCap == RankCap.OFF || active[target] < cap)) {
-      active[target]++;
+    if (target != SchedulingParams.NO_RANK && table.hasRoom(target)) {
+      table.place(target);
       out.place(item, target);
     } else {
       order.add(item);
     }
   }
 
-  private int expectedActive(long routable, int ranks, int cap) {
-    int highest = 0;
-    for (int rank = 0; rank < ranks; rank++) {
-      highest = Math.max(highest, active[rank]);
-    }
-    return FairShare.target(routable, highest, order.size(), ranks, EVEN_SHARE, cap, rankCap);
-  }
-
   /** Gives each request to the least loaded rank below E, while there is one. */
-  private void balance(RequestBatch batch, int ranks, int expected, Assignment out) {
-    leastLoaded.build(active, tokens, ranks, expected);
+  private void balance(RequestBatch batch, int expected, Assignment out) {
+    int ranks = table.ranks();
+    leastLoaded.build(table, expected, firstRank < ranks ? firstRank : 0);
     int[] sorted = order.sort(batch);
     int remaining = order.size();
+    int rank = -1;
     for (int i = 0; i < remaining && !leastLoaded.isEmpty(); i++) {
       int item = sorted[i];
-      out.place(item, leastLoaded.rank());
+      rank = leastLoaded.rank();
+      out.place(item, rank);
       leastLoaded.charge(batch.promptTokens(item), expected);
     }
-  }
-
-  private static void requireRoutable(RankLoads loads, RequestBatch batch, int cap) {
-    if (loads.ranks() < 1) {
-      throw new BerthException(Code.ARGUMENT, "no rank states were gathered");
-    }
-    if (cap < 1) {
-      throw new BerthException(Code.ARGUMENT, "the cap per rank must be >= 1, got " + cap);
-    }
-    if (batch.highestTarget() >= loads.ranks()) {
-      for (int item = 0; item < batch.size(); item++) {
-        if (batch.targetRank(item) >= loads.ranks()) {
-          throw new BerthException(
-              Code.ARGUMENT,
-              "request "
-                  + batch.get(item).id()
-                  + " names the target rank "
-                  + batch.targetRank(item)
-                  + ", but there are "
-                  + loads.ranks()
-                  + " ranks");
-        }
-      }
+    if (ties == TieRule.ROTATING && rank >= 0) {
+      firstRank = (rank + 1) % ranks;
     }
   }
 }

@@ -27,6 +27,8 @@ public final class RankLoads implements RankOccupancy {
   private int[] activeRequests = new int[0];
   private long[] activeTokens = new long[0];
   private int[] retiringRequests = new int[0];
+  private boolean[] closed = new boolean[0];
+  private int closedRanks;
   private int ranks;
   private long pendingNewRequests;
   private long routable;
@@ -138,6 +140,32 @@ public final class RankLoads implements RankOccupancy {
     return retiringRequests[rank];
   }
 
+  /**
+   * Takes a rank out of placement until the next read: it drains, or nothing is known of it. No
+   * router gives it a request, and its share falls to the others; what it holds still counts in
+   * {@link #routable} and {@link #live}.
+   *
+   * @param rank 0 .. {@code ranks() - 1}
+   * @throws BerthException {@code ARGUMENT} if there is no such rank
+   */
+  public void close(int rank) {
+    if (rank < 0 || rank >= ranks) {
+      throw new BerthException(Code.ARGUMENT, "rank " + rank + " is outside of " + ranks);
+    }
+    closedRanks += closed[rank] ? 0 : 1;
+    closed[rank] = true;
+  }
+
+  /** True if a rank was taken out of placement. */
+  public boolean isClosed(int rank) {
+    return closed[rank];
+  }
+
+  /** Ranks that requests may be placed on. */
+  public int openRanks() {
+    return ranks - closedRanks;
+  }
+
   /** Requests that rank 0 hasn't fetched yet, as rank 0 reported. */
   public long pendingNewRequests() {
     return pendingNewRequests;
@@ -187,7 +215,10 @@ public final class RankLoads implements RankOccupancy {
       activeRequests = new int[newRanks];
       activeTokens = new long[newRanks];
       retiringRequests = new int[newRanks];
+      closed = new boolean[newRanks];
     }
+    java.util.Arrays.fill(closed, false);
+    closedRanks = 0;
     ranks = 0;
     pendingNewRequests = 0;
     routable = 0;

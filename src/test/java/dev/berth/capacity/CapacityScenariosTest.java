@@ -32,22 +32,30 @@ class CapacityScenariosTest {
       int window,
       boolean reuse,
       int adapterPages,
-      int maxAdapterPages) {
+      int maxAdapterPages,
+      int sinks) {
     static Setup of(CapacityRule rule, int kvTokens, int cap) {
-      return new Setup(rule, kvTokens, 0, cap, 90, false, 15, 100);
+      return new Setup(rule, kvTokens, 0, cap, 90, false, 15, 100, 0);
+    }
+
+    /** Sinks, which lengthen what a window must hold by their padding. */
+    Setup sinks(int tokens) {
+      return new Setup(
+          rule, kvTokens, crossTokens, cap, window, reuse, adapterPages, maxAdapterPages, tokens);
     }
 
     Setup cross(int tokens) {
-      return new Setup(rule, kvTokens, tokens, cap, window, reuse, adapterPages, maxAdapterPages);
+      return new Setup(
+          rule, kvTokens, tokens, cap, window, reuse, adapterPages, maxAdapterPages, sinks);
     }
 
     Setup adapters(int pages, int most) {
-      return new Setup(rule, kvTokens, crossTokens, cap, window, reuse, pages, most);
+      return new Setup(rule, kvTokens, crossTokens, cap, window, reuse, pages, most, sinks);
     }
 
     Setup reusing(int newWindow) {
       return new Setup(
-          rule, kvTokens, crossTokens, cap, newWindow, true, adapterPages, maxAdapterPages);
+          rule, kvTokens, crossTokens, cap, newWindow, true, adapterPages, maxAdapterPages, sinks);
     }
 
     V1Run run(Spec... specs) {
@@ -64,7 +72,8 @@ class CapacityScenariosTest {
               kvTokens / TOKENS_PER_BLOCK,
               crossTokens / TOKENS_PER_BLOCK,
               window,
-              reuse),
+              reuse,
+              sinks),
           new int[] {adapterPages, adapterPages},
           List.of(specs));
     }
@@ -298,6 +307,36 @@ class CapacityScenariosTest {
       assertThat(run.lengths(3)).containsExactly(41, 49);
       runs(run, 227, 3);
       ends(run, 227);
+    }
+  }
+
+  @Test
+  void a7WithSinksThePagesEndSooner() {
+    try (V1Run run = maxUtilization(100, 2).sinks(4).run(alike(2, id -> Spec.of(id, 10, 80)))) {
+      runs(run, 35, 0, 1);
+      runs(run, 80, 0);
+      assertThat(run.lengths(1)).containsExactly(45, 45);
+      runs(run, 125, 1);
+      ends(run, 125);
+    }
+  }
+
+  @Test
+  void a15WithSinksThePagesEndSooner() {
+    try (V1Run run = maxUtilization(100, 4).sinks(4).run(fourInTwoWaves(.5, .5))) {
+      runs(run, 10, 0, 1);
+      runs(run, 15, 0, 1, 2, 3);
+      runs(run, 35, 0, 1);
+      runs(run, 80, 0);
+      assertThat(run.lengths(1)).containsExactly(45, 45);
+      assertThat(run.lengths(2)).containsExactly(15, 75);
+      runs(run, 90, 1, 2);
+      runs(run, 125, 1);
+      assertThat(run.lengths(2)).containsExactly(25, 65);
+      runs(run, 145, 2, 3);
+      runs(run, 190, 2);
+      runs(run, 245, 3);
+      ends(run, 245);
     }
   }
 

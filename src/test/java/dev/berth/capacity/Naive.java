@@ -155,8 +155,10 @@ final class Naive {
 
     boolean inRange(Req req) {
       int state = req.state.value();
+      boolean kind = req.encoder() || req.context() || req.generation();
       return state >= rules.rangeBegin()
           && state < rules.rangeEnd()
+          && (kind || !own)
           && !(req.context() && req.awaitsEncoder);
     }
 

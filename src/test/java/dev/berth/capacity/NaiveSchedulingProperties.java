@@ -139,6 +139,50 @@ class NaiveSchedulingProperties {
     everyRowHasItsReason(random, table, scheduler, batch, name);
   }
 
+  /** The same decisions from Java, through the interface that users have. */
+  @ParameterizedTest
+  @EnumSource
+  void aPolicyOfOnesOwnThatDecidesAlikeGivesTheSameIteration(PolicySet set) {
+    long seed = Seeds.seed("NaiveSchedulingProperties own " + set);
+    RandomTables tables = new RandomTables(Seeds.generator(seed));
+    for (int i = 0; i < CASES; i++) {
+      RandomTables.Case random = tables.next(set);
+      String name = "%s, seed %d, case %d".formatted(set, seed, i);
+      Naive.Plan plan;
+      Naive.Batch batch;
+      try {
+        plan =
+            Naive.capacity(
+                random.requests(),
+                random.pools(),
+                random.adapterPages(),
+                random.capacity(),
+                Optional.of(random.batch()));
+        batch = Naive.batch(plan.fitting(), random.batch());
+      } catch (Naive.Refused refused) {
+        continue;
+      }
+      if (plan.fitting().stream().anyMatch(r -> !r.encoder() && !r.context() && !r.generation())) {
+        assertThat(set).as(name).isEqualTo(PolicySet.TRTLLM_2026_09); // D8; ours may not
+        continue;
+      }
+      CapacityPolicy own =
+          (view, selection) -> {
+            plan.fitting().forEach(r -> selection.fit(r.row));
+            plan.receiving().forEach(r -> selection.receive(r.row));
+            plan.paused().forEach(r -> selection.pause(r.row));
+          };
+      try (SchedulingTable table = random.table()) {
+        CapacityScheduler alone = CapacityScheduler.of(table, random.capacity(), own);
+        assertPlan(table, alone.schedule(), plan, name);
+        TwoStageScheduler both =
+            TwoStageScheduler.of(table, random.capacity(), random.batch(), own);
+        assertBatch(table, both.schedule(), batch, name);
+        assertPlan(table, both.capacity(), plan, name);
+      }
+    }
+  }
+
   /** Who runs has none; who doesn't has one, unless its life is over; all are counted. */
   private static void everyRowHasItsReason(
       RandomTables.Case random,

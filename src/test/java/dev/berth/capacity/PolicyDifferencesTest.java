@@ -6,11 +6,18 @@ import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.BerthException;
+import dev.berth.TestFiles;
 import dev.berth.plan.PolicySet;
 import dev.berth.request.RequestState;
 import dev.berth.request.WaitReason;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 /** docs/policies.md, D1 to D13: for each difference the input that shows it, under both sets. */
@@ -102,6 +109,26 @@ class PolicyDifferencesTest {
   private static final PolicySet OWN = PolicySet.BERTH_1;
   private static final CapacityRule MAX = CapacityRule.MAX_UTILIZATION;
   private static final CapacityRule NO_EVICT = CapacityRule.GUARANTEED_NO_EVICT;
+
+  /** The page promises an input for each of its numbers; the tests here are those inputs. */
+  @Test
+  void everyNumberedDifferenceOfThePageHasItsInputHere() {
+    Set<String> described =
+        Pattern.compile("(?m)^\\| D(\\d+) \\|")
+            .matcher(TestFiles.text("docs/policies.md"))
+            .results()
+            .map(m -> m.group(1))
+            .collect(Collectors.toCollection(TreeSet::new));
+    Set<String> shown =
+        Arrays.stream(PolicyDifferencesTest.class.getDeclaredMethods())
+            .filter(m -> m.isAnnotationPresent(Test.class))
+            .map(m -> Pattern.compile("d(\\d+)[A-Z].*").matcher(m.getName()))
+            .filter(Matcher::matches)
+            .map(m -> m.group(1))
+            .collect(Collectors.toCollection(TreeSet::new));
+    assertThat(described).hasSize(13);
+    assertThat(shown).isEqualTo(described);
+  }
 
   @Test
   void d1TheRequestCapPausesNobody() {
@@ -246,6 +273,25 @@ class PolicyDifferencesTest {
       assertThat(input.fitting(OWN, NO_EVICT, 8)).isEmpty();
       assertThat(input.reason(0)).isEqualTo(WaitReason.TRANSFER);
       assertThat(input.fitting(OWN, CapacityRule.STATIC_BATCH, 8)).isEmpty();
+    }
+  }
+
+  @Test
+  void d8WhatIsOnTheWayIsNoWorkWhereEncodersWidenTheRange() {
+    try (Input input = new Input(10)) {
+      input.in(RequestState.GENERATION_TRANSFER, 8, row -> {}).context(5);
+      for (CapacityRule rule : List.of(NO_EVICT, MAX)) {
+        CapacityRules own =
+            CapacityRules.of(rule, 8).withRange(CapacityRules.ENCODER_INIT, CapacityRules.RETIRING);
+        CapacityPlan plan = CapacityScheduler.of(input.table, own).schedule();
+        assertThat(Lines.ids(input.table, plan.fitting(), plan::fitting)).doesNotContain(0);
+        assertThat(input.reason(0)).isEqualTo(WaitReason.TRANSFER);
+      }
+      CapacityRules parity =
+          CapacityRules.parity(MAX, 8)
+              .withRange(CapacityRules.ENCODER_INIT, CapacityRules.COMPLETE);
+      CapacityPlan plan = CapacityScheduler.of(input.table, parity).schedule();
+      assertThat(Lines.ids(input.table, plan.fitting(), plan::fitting)).containsExactly(0);
     }
   }
 

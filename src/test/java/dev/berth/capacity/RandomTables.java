@@ -44,21 +44,7 @@ final class RandomTables {
         table.adapterPages(a, adapterPages[a]);
       }
       for (Naive.Req r : requests) {
-        table.begin(r.row, r.row, r.state, r.prompt, 9);
-        table.context(r.row, r.cursor, r.cached);
-        table.generatedTokens(r.row, r.generated);
-        table.draftTokens(r.row, r.drafts);
-        table.beamWidth(r.row, r.beam);
-        table.adapter(r.row, r.adapter);
-        table.inFlight(r.row, r.inFlight);
-        if (r.awaitsEncoder) {
-          table.awaitEncoder(r.row);
-        }
-        table.encoderTokens(r.row, r.encoderTokens);
-        table.reusableTokens(r.row, r.reusable);
-        table.firstBlock(r.row, r.key);
-        table.crossFirstBlock(r.row, r.crossKey);
-        table.snapshotPoints(r.row, r.snapshots);
+        describe(table, r);
         for (int p = 0; p < list.length; p++) {
           table.demand(r.row, p, r.remaining[p], r.oneStep[p], r.twoStep[p], r.credit[p]);
           table.held(r.row, p, r.held[p], r.held[p].length);
@@ -68,6 +54,85 @@ final class RandomTables {
       }
       return table;
     }
+  }
+
+  /** A random case of the one loop. */
+  record LoopCase(
+      List<NaiveLoop.Cached> requests, int[] adapterPages, boolean cross, LoopRules rules) {
+
+    /** The same in a table. */
+    SchedulingTable table() {
+      Pool self = Pool.self(64, Pool.UNKNOWN);
+      Pool[] pools = cross ? new Pool[] {self, Pool.cross(64, Pool.UNKNOWN)} : new Pool[] {self};
+      SchedulingTable table =
+          new SchedulingTable(
+              TableShape.of(requests.size(), pools).withAdapters(ADAPTERS).withSnapshotPoints(4));
+      for (int a = 0; a < ADAPTERS; a++) {
+        table.adapterPages(a, adapterPages[a]);
+      }
+      for (NaiveLoop.Cached cached : requests) {
+        describe(table, cached.req);
+        if (cached.tokens >= 0) {
+          table.cache(
+              cached.req.row,
+              cached.tokens,
+              cached.resident
+                  ? SchedulingTable.Residency.RESIDENT
+                  : SchedulingTable.Residency.SUSPENDED);
+        }
+        table.prepareTokens(cached.req.row, cached.found);
+        if (cached.multimodal) {
+          table.multimodal(cached.req.row);
+        }
+        table.markDirty(cached.req.row);
+        table.enter(cached.req.row);
+      }
+      return table;
+    }
+  }
+
+  /** For whoever looks into a failure. */
+  static String text(LoopCase c) {
+    StringBuilder text =
+        new StringBuilder(c.rules() + " adapters " + Arrays.toString(c.adapterPages()));
+    for (NaiveLoop.Cached r : c.requests()) {
+      text.append(
+          "\n  row %d %s %d/%d cached %d drafts %d beam %d adapter %d flight %d key %d cache %d %b finds %d"
+              .formatted(
+                  r.req.row,
+                  r.req.state,
+                  r.req.cursor,
+                  r.req.prompt,
+                  r.req.cached,
+                  r.req.drafts,
+                  r.req.beam,
+                  r.req.adapter,
+                  r.req.inFlight,
+                  r.req.key,
+                  r.tokens,
+                  r.resident,
+                  r.found));
+    }
+    return text.toString();
+  }
+
+  /** All that both kinds of tables say of a request. */
+  private static void describe(SchedulingTable table, Naive.Req r) {
+    table.begin(r.row, r.row, r.state, r.prompt, 9);
+    table.context(r.row, r.cursor, r.cached);
+    table.generatedTokens(r.row, r.generated);
+    table.draftTokens(r.row, r.drafts);
+    table.beamWidth(r.row, r.beam);
+    table.adapter(r.row, r.adapter);
+    table.inFlight(r.row, r.inFlight);
+    if (r.awaitsEncoder) {
+      table.awaitEncoder(r.row);
+    }
+    table.encoderTokens(r.row, r.encoderTokens);
+    table.reusableTokens(r.row, r.reusable);
+    table.firstBlock(r.row, r.key);
+    table.crossFirstBlock(r.row, r.crossKey);
+    table.snapshotPoints(r.row, r.snapshots);
   }
 
   private final RandomGenerator random;
@@ -107,6 +172,49 @@ final class RandomTables {
         adapterPages,
         capacity,
         batch(set, capacity.rangeBegin()));
+  }
+
+  LoopCase nextLoop(PolicySet set) {
+    boolean cross = chance(25);
+    boolean encoders = chance(25);
+    int size = 1 + random.nextInt(chance(20) ? 40 : 12);
+    int tokensPerBlock = 1 + random.nextInt(8);
+    List<NaiveLoop.Cached> requests = new ArrayList<>();
+    int caches = 0;
+    int pages = 0;
+    for (int row = 0; row < size; row++) {
+      NaiveLoop.Cached cached = cached(request(row, 1, encoders));
+      requests.add(cached);
+      if (cached.tokens >= 0) {
+        caches++;
+        pages += (cached.tokens + tokensPerBlock - 1) / tokensPerBlock;
+      }
+    }
+    int begin = encoders ? CapacityRules.ENCODER_INIT : CapacityRules.CONTEXT_INIT;
+    LoopRules rules =
+        new LoopRules(
+            batch(set, begin),
+            chance(30) ? PrefixSharing.OFF : PrefixSharing.ON,
+            LoopRules.Reuse.values()[random.nextInt(3)],
+            chance(60) ? CapacityRules.NO_ADAPTERS : random.nextInt(12),
+            chance(50) ? LoopRules.Recompute.ON : LoopRules.Recompute.OFF,
+            chance(50) ? LoopRules.Tier.BELOW : LoopRules.Tier.NONE,
+            tokensPerBlock,
+            1 + random.nextInt(pages + (chance(50) ? 20 : 2)),
+            1 + random.nextInt(caches + 4));
+    return new LoopCase(requests, random.ints(ADAPTERS, 0, 5).toArray(), cross, rules);
+  }
+
+  private NaiveLoop.Cached cached(Naive.Req r) {
+    NaiveLoop.Cached cached = new NaiveLoop.Cached(r);
+    cached.multimodal = chance(10);
+    cached.found = chance(50) ? 0 : random.nextInt(r.prompt);
+    boolean holds = r.generation() || (r.context() && !r.firstChunk());
+    if (chance(holds ? 90 : 10)) {
+      cached.tokens = r.cursor + r.generated + random.nextInt(4);
+      cached.resident = chance(75);
+    }
+    return cached;
   }
 
   private CapacityRules capacity(PolicySet set, boolean encoders, int size) {

@@ -12,7 +12,7 @@ import java.util.Map;
 /**
  * Whole runs of a capacity scheduler: the loop that the golden traces and the scenario tables
  * describe, over a plain model of a cache manager that counts blocks (spec 02 §4, beam 1, one
- * window, no sinks). Everything here belongs to the tests; only the decisions are Berth's.
+ * window). Everything here belongs to the tests; the decisions and the needs are Berth's.
  */
 final class V1Run implements AutoCloseable {
   private static final int MAX_INPUT = 1000;
@@ -137,7 +137,12 @@ final class V1Run implements AutoCloseable {
   }
 
   /** The model's sizes. Cross blocks 0: no cross cache. */
-  record Cache(int tokensPerBlock, int blocks, int crossBlocks, int window, boolean reuse) {}
+  record Cache(
+      int tokensPerBlock, int blocks, int crossBlocks, int window, boolean reuse, int sinks) {
+    Cache(int tokensPerBlock, int blocks, int crossBlocks, int window, boolean reuse) {
+      this(tokensPerBlock, blocks, crossBlocks, window, reuse, 0);
+    }
+  }
 
   /** One iteration as the traces record it: ids. */
   record Step(
@@ -193,6 +198,8 @@ final class V1Run implements AutoCloseable {
   private final Map<Integer, Live> live = new HashMap<>();
   private final SchedulingTable table;
   private final CapacityScheduler scheduler;
+  private final PageNeeds needs;
+  private final PageNeeds crossNeeds;
   private final int[] references;
   private final Map<List<Integer>, Integer> tree = new HashMap<>();
   private final Map<Integer, List<Integer>> cachedAs = new HashMap<>();
@@ -205,6 +212,8 @@ final class V1Run implements AutoCloseable {
   V1Run(CapacityRules rules, Cache cache, int[] adapterPages, List<Spec> specs) {
     this.rules = rules;
     this.cache = cache;
+    this.needs = PageNeeds.self(cache.tokensPerBlock(), cache.window()).withSinks(cache.sinks());
+    this.crossNeeds = PageNeeds.cross(cache.tokensPerBlock());
     this.specs =
         specs.stream()
             .sorted(Comparator.comparingInt(Spec::arrival).thenComparingInt(Spec::id))
@@ -291,6 +300,7 @@ final class V1Run implements AutoCloseable {
     table.priority(row, spec.priority());
     table.draftTokens(row, spec.drafts());
     table.adapter(row, spec.adapter());
+    table.encoderTokens(row, spec.encoderTokens());
     table.enter(row);
   }
 
@@ -333,10 +343,10 @@ final class V1Run implements AutoCloseable {
       publish(request);
       request.state = RequestState.GENERATION;
     } else {
-      if (request.cached % cache.tokensPerBlock() == 0) {
+      request.cached++;
+      if (needs.pages(request.cached) > request.blocks.size()) {
         request.blocks.add(freshBlock());
       }
-      request.cached++;
     }
     request.tokens.add(request.unique(request.tokens.size()));
     if (request.tokens.size() == request.prompt + request.maxNew) {
@@ -393,7 +403,7 @@ final class V1Run implements AutoCloseable {
   }
 
   private void allocate(Live request, int matched) {
-    int blocks = up(request.prompt);
+    int blocks = needs.pages(request.prompt);
     for (int b = 0; b < matched; b++) {
       int block = tree.getOrDefault(prefix(request, b + 1), -1);
       references[block]++;
@@ -405,7 +415,7 @@ final class V1Run implements AutoCloseable {
     request.cached = request.prompt;
     request.sequence = true;
     if (cache.crossBlocks() > 0) {
-      request.crossHeld = up(request.spec.encoderTokens());
+      request.crossHeld = crossNeeds.pages(request.spec.encoderTokens());
       crossFree -= request.crossHeld;
     }
   }
@@ -430,10 +440,6 @@ final class V1Run implements AutoCloseable {
     request.crossHeld = 0;
   }
 
-  private int up(int tokens) {
-    return (tokens + cache.tokensPerBlock() - 1) / cache.tokensPerBlock();
-  }
-
   // ---------------------------------------------------------------------------- demand
 
   private void describe(Live request) {
@@ -446,13 +452,11 @@ final class V1Run implements AutoCloseable {
     table.contextChunk(
         row, request.context() ? Math.min(request.chunk, request.prompt - request.position) : 0);
     table.generatedTokens(row, request.tokens.size() - request.prompt);
-    int credit = credit(request);
-    table.demand(row, 0, remaining(request), step(request, 1), step(request, 2), credit);
+    needs.describe(table, row, 0, request.blocks.size(), request.cached, credit(request));
     int[] blocks = request.blocks.stream().mapToInt(b -> b).toArray();
     table.held(row, 0, blocks, blocks.length);
     if (cache.crossBlocks() > 0) {
-      int cross = request.context() && request.position == 0 ? up(request.spec.encoderTokens()) : 0;
-      table.demand(row, 1, cross, cross, cross, 0);
+      crossNeeds.describe(table, row, 1, request.crossHeld, 0, 0);
       table.held(row, 1, request.crossHeld);
     }
     table.firstBlock(row, request.context() ? firstNewBlock(request) : 0);
@@ -482,35 +486,6 @@ final class V1Run implements AutoCloseable {
       }
     }
     return credit;
-  }
-
-  /** Spec 02 §4.1. */
-  private int remaining(Live request) {
-    int contextBlocks = Math.min(request.prompt, cache.window()) / cache.tokensPerBlock();
-    int total = up(Math.min(request.prompt + request.maxNew, cache.window()));
-    int held = request.blocks.size();
-    return held < contextBlocks
-        ? contextBlocks - held + (total - contextBlocks)
-        : Math.max(0, total - held);
-  }
-
-  /** Spec 02 §4.2. */
-  private int step(Live request, int steps) {
-    int tpb = cache.tokensPerBlock();
-    if (request.state == RequestState.GENERATION_INIT || request.firstChunk()) {
-      return up(Math.min(request.prompt + request.spec.drafts(), cache.window() + request.maxNew));
-    }
-    if (request.context()) {
-      return 0;
-    }
-    int current = request.cached;
-    int add =
-        Math.min(steps * (request.spec.drafts() + 1), request.maxNew - (current - request.prompt));
-    int next = current + add;
-    if (next > cache.window()) {
-      return 0;
-    }
-    return (next + tpb - 1) / tpb - (current + tpb - 1) / tpb;
   }
 
   CapacityRules rules() {

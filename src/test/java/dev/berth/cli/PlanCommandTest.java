@@ -49,6 +49,9 @@ class PlanCommandTest {
         .contains("step        256 tokens for a full batch of 128 x (1 + 1), max_num_tokens 256")
         .contains("class       movable; a step carries 2 whole prompts")
         .contains("capacity    1024 generations, overflow 0")
+        .contains(
+            "at start    seat pool, lease map, padding lease pool, batch compared with the plan;"
+                + " skipped, without a bound: page counter")
         .contains("planned with overlap on; the file says off [overlap-assumed]")
         .endsWith("works" + System.lineSeparator());
   }
@@ -171,7 +174,7 @@ class PlanCommandTest {
       value = {
         "plan | a configuration is needed: a file, or a name of --list",
         "plan nowhere.yaml | nowhere.yaml: there is no such file, and no shipped configuration of"
-            + " that name (--list)",
+            + " that name (berth plan --list names them)",
         "plan x --isl 0 | --isl: found 0; allowed: an integer from 1 to 1073741823",
         "plan x --isl ten | Invalid value for option '--isl': 'ten' is not an int",
         "plan x --fraction 2 | Invalid value for option '--fraction': found '2'; allowed: a number"

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine.Model.OptionSpec;
 import tools.jackson.jr.ob.JSON;
 
 class ReplayCommandTest {
@@ -193,25 +194,13 @@ class ReplayCommandTest {
         .contains("arrivals: the trace's, 20.0 times faster")
         .contains("ctx: context, 3 servers of 2 ranks")
         .contains("gen: generation, 2 servers of 4 ranks")
+        .containsOnlyOnce(
+            "pools: seat pool, lease map, padding lease pool, batch compared with the plan;"
+                + " skipped, without a bound: page counter")
         .contains("500 of 500 done, 0 refused")
         .containsPattern("server 2\\.1 +[0-9.]+ %")
         .containsPattern("TTFT +[0-9.]+ m?s +[0-9.]+ m?s +[0-9.]+ m?s")
         .contains("wall time");
-  }
-
-  @Test
-  void aPolicyThatTheReplayDoesNotFollowIsNamed() throws IOException {
-    String asks =
-        DISAGGREGATED.replaceFirst(
-            "(?m)^( +)max_batch_size: (\\d+)$",
-            "$1max_batch_size: $2\n$1scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}");
-    assertThat(asks).isNotEqualTo(DISAGGREGATED);
-    for (boolean departs : List.of(true, false)) {
-      String config = file("c.yaml", departs ? asks : DISAGGREGATED);
-      Result result =
-          run("replay", "--config", config, "--trace", "mooncake-1000", "--requests", "5");
-      assertThat(result.out().contains("the file asks for MAX_UTILIZATION")).isEqualTo(departs);
-    }
   }
 
   @Test
@@ -320,6 +309,32 @@ class ReplayCommandTest {
     assertThat(result.out()).contains("KV pages    15,279 a rank");
   }
 
+  // ------------------------------------------------------------------------------ shared
+
+  private static OptionSpec option(String command, String name) {
+    var commands = Main.commandLine().getSubcommands();
+    return Objects.requireNonNull(commands.get(command)).getCommandSpec().findOption(name);
+  }
+
+  @Test
+  void planAndReplayKnowTheSamePlanningOptions() {
+    var shared =
+        List.of(
+            "--assume-overlap",
+            "--policy",
+            "--trait",
+            "--model",
+            "--free-memory",
+            "--fraction",
+            "--reserve");
+    for (String option : shared) {
+      var plan = option("plan", option);
+      var replay = option("replay", option);
+      assertThat(replay.description()).as(option).isEqualTo(plan.description());
+      assertThat(replay.userObject()).as("declared once").isEqualTo(plan.userObject());
+    }
+  }
+
   // ------------------------------------------------------------------------------ bad input
 
   private static final String PLAIN_SCENARIO =
@@ -335,12 +350,33 @@ class ReplayCommandTest {
 
   /** Scenarios that can't be run, each for one reason. */
   private Map<String, String> scenarios() throws IOException {
-    return Map.of(
-        "NOCOST", changed("nocost.yaml", "per_token: 1", "per_token: 0"),
-        "NOWHERE", changed("nowhere.yaml", "requests: 8", "requests: 8, target_rank: 2"),
-        "NOTRANSFER", changed("notransfer.yaml", "role: context", "role: generation"),
-        "TOOWIDE", changed("toowide.yaml", "max_batch_size: 2", "max_batch_size: 1048576"),
-        "CROWDED", changed("crowded.yaml", "requests: 8", "requests: 2147483647"));
+    String arm = "a: {title: a}";
+    String whatIf = "a: {title: a, what_if: {%s}}";
+    return Map.ofEntries(
+        Map.entry("NOCOST", changed("nocost.yaml", "per_token: 1", "per_token: 0")),
+        Map.entry("NOWHERE", changed("nowhere.yaml", "requests: 8", "requests: 8, target_rank: 2")),
+        Map.entry("NOTRANSFER", changed("notransfer.yaml", "role: context", "role: generation")),
+        Map.entry(
+            "TOOWIDE", changed("toowide.yaml", "max_batch_size: 2", "max_batch_size: 1048576")),
+        Map.entry(
+            "TOOMANY",
+            changed(
+                "toomany.yaml",
+                "ranks: 2, attention_dp: on, max_batch_size: 2",
+                "ranks: 4096, attention_dp: on, max_batch_size: 4096")),
+        Map.entry("CROWDED", changed("crowded.yaml", "requests: 8", "requests: 2147483647")),
+        Map.entry(
+            "MANYGROUPS",
+            changed(
+                "manygroups.yaml",
+                "requests: 8",
+                "groups: [{count: 2147483647}, {count: 2147483647}]")),
+        Map.entry("LEASES", changed("leases.yaml", arm, whatIf.formatted("leases: 1048577"))),
+        Map.entry("SEATS", changed("seats.yaml", arm, whatIf.formatted("seats: 2147483648"))),
+        Map.entry("RESERVED", changed("reserved.yaml", arm, whatIf.formatted("reserved: -1"))),
+        Map.entry("TOGETHER", changed("together.yaml", arm, whatIf.formatted("reserved: 1048576"))),
+        Map.entry("DISAGREES", changed("disagrees.yaml", arm, whatIf.formatted("leases: 3"))),
+        Map.entry("TWINS", changed("twins.yaml", arm, arm + "\n  b: {title: b}")));
   }
 
   private String changed(String name, String from, String to) throws IOException {
@@ -388,11 +424,26 @@ class ReplayCommandTest {
         "replay NOCOST | nocost.yaml:5: cost: a forward must cost something",
         "replay NOWHERE | nowhere.yaml:7: arms.a: the load asks for target_rank 2; this arm's ranks are 0 to 1",
         "replay NOTRANSFER | notransfer.yaml:7: arms.a: a generation worker receives KV: it needs",
-        "replay TOOWIDE | toowide.yaml:7: arms.a: a rank would hold up to ",
-        "replay CROWDED | this needs more memory than the Java heap has",
+        "replay TOOWIDE | toowide.yaml:3: worker.max_batch_size: a rank would hold up to ",
+        "replay TOOMANY | toomany.yaml:3: worker.max_batch_size: 1 server of 4096 ranks and 1 stage"
+            + " make room for ",
+        "replay CROWDED | crowded.yaml:4: load.requests: found 2147483647 requests in all; allowed: ",
+        "replay MANYGROUPS | manygroups.yaml:4: load.groups: found 4294967294 requests in all;",
+        "replay LEASES | leases.yaml:7: arms.a.what_if.leases: found 1048577; allowed: an integer"
+            + " from 1 to 1048576",
+        "replay SEATS | seats.yaml:7: arms.a.what_if.seats: found 2147483648; allowed: an integer",
+        "replay RESERVED | reserved.yaml:7: arms.a.what_if.reserved: found -1; allowed: an integer"
+            + " from 0 to 1048576",
+        "replay TOGETHER | together.yaml:7: arms.a.what_if.reserved: a rank would hold up to ",
+        "replay DISAGREES | disagrees.yaml:7: arms.a: there are 4 seats and 3 leases: unified seats"
+            + " need as many leases as seats (override_validator: true runs it all the same)",
+        "replay TWINS | twins.yaml:8: arms.b: arms a and b are declared different, but their",
+        "replay --config WIDE --trace azure-conv | wide.yaml:1: server: a rank would hold up to ",
+        "replay --config MANY --trace azure-conv | many.yaml:1: server: 1 server of 65536 ranks",
+        "replay --config LARGE --trace azure-conv --servers 4096 | large.yaml:1: server: 4096 servers",
         "replay --config CONFIG --trace FOLDER | folder: is a folder; a file is needed",
         "replay --config CONFIG --trace /dev/null | /dev/null: holds no line",
-        "replay --config CONFIG --trace mooncake-1000 --requests 2147483647 | more memory than the Java heap",
+        "replay --config CONFIG --trace mooncake-1000 --requests 2147483647 | --requests: found 2147483647; allowed: an integer from 1 to ",
         "replay --trace azure-conv | --trace needs a --config",
         "replay --config CONFIG | --config needs a --trace",
         "replay glm-5-ctx-con512 --config CONFIG | leave out --config",
@@ -435,6 +486,13 @@ class ReplayCommandTest {
         Map.of(
             "CONFIG", file("config.yaml", DISAGGREGATED),
             "BAD", file("bad.yaml", "max_batch_size: -1\n"),
+            "LARGE", file("large.yaml", "max_batch_size: 4096\n"),
+            "WIDE", file("wide.yaml", "max_batch_size: 1048576\n"),
+            "MANY",
+                file(
+                    "many.yaml",
+                    "max_batch_size: 4096\ntensor_parallel_size: 65536\n"
+                        + "enable_attention_dp: true\n"),
             "PLAIN", file("plain.yaml", "max_batch_size: 4\ntensor_parallel_size: 2\n"),
             "REFUSED",
                 file(

@@ -3,6 +3,7 @@ package dev.berth.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.config.Finding.Severity;
 import dev.berth.config.WorkerConfig.AssumedOverlap;
 import dev.berth.plan.ConfigClass;
@@ -273,7 +274,7 @@ class PublicConfigsTest {
             .deployments()
             .getFirst();
     var context = agentic.worker(Role.CONTEXT).orElseThrow();
-    assertThat(context.capacityPolicy()).isEqualTo(CapacityPolicy.MAX_UTILIZATION);
+    assertThat(context.capacityPolicy()).isEqualTo(CapacityRule.MAX_UTILIZATION);
     assertThat(context.attentionDp().conversationAffinity()).isTrue();
     assertThat(context.chunkedPrefill()).isTrue();
     assertThat(context.kv().hostCacheBytes()).isEqualTo(193_273_528_320L);

@@ -256,7 +256,7 @@ class TraceReaderTest {
     assertThatThrownBy(() -> TraceReader.read(file)).hasMessage(file + ": there is no such file");
     assertThatThrownBy(() -> ShippedTraces.load("nosuch"))
         .hasMessage(
-            "nosuch: there is no such file, and no shipped trace of that name; shipped traces: azure-conv, mooncake-1000");
+            "nosuch: there is no such file, and no shipped trace of that name (shipped traces: azure-conv, mooncake-1000)");
   }
 
   // ------------------------------------------------------------------------------ memory

@@ -40,12 +40,20 @@ class EnginePoliciesTest {
   @ParameterizedTest
   @EnumSource(
       value = CapacityRule.class,
-      names = {"MAX_UTILIZATION", "MAX_REQUESTS"})
-  void whatWouldPauseOrCountNothingIsRefused(CapacityRule rule) {
+      names = {"GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"})
+  void everyPolicyThatLooksAtPagesMakesAnEngine(CapacityRule rule) {
+    EngineConfig config = config().withPolicies(PolicySet.BERTH_1, rule);
+    try (RankEngine engine = new RankEngine(config, 0, 0, new Admission(config, 0))) {
+      assertThat(engine.pagesUsed()).isZero();
+    }
+  }
+
+  @Test
+  void aPolicyThatCountsNoPagesIsRefused() {
     EngineConfig config = config();
-    assertThatThrownBy(() -> config.withPolicies(PolicySet.BERTH_1, rule))
+    assertThatThrownBy(() -> config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessageContaining(rule.name())
+        .hasMessageContaining("MAX_REQUESTS")
         .hasMessageContaining("GUARANTEED_NO_EVICT");
   }
 }

@@ -3,19 +3,20 @@ package dev.berth.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.berth.engine.EngineConfig.Chunking;
+import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.SchedulingParams;
-import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import dev.berth.test.FleetProbe;
 import dev.berth.test.NaiveFleet;
@@ -47,21 +48,25 @@ class NaiveFleetTest {
   @Tag("deep")
   @Test
   void everyIterationIsTheModelsInManyRuns() {
-    runs(400_000);
+    runs(150_000);
   }
 
   private static void runs(int count) {
     System.out.println("NaiveFleetTest: -Dberth.seed=" + SEED);
     long iterations = 0;
     long requests = 0;
+    long paused = 0;
     for (int i = 0; i < count; i++) {
       var run = new Run(SEED + i);
       run.toTheEnd();
       iterations += run.iteration;
       requests += run.offered;
+      paused += run.paused;
     }
-    System.out.printf("%d runs, %d requests, %d iterations%n", count, requests, iterations);
+    System.out.printf(
+        "%d runs, %d requests, %d iterations, %d pauses%n", count, requests, iterations, paused);
     assertThat(iterations).isGreaterThan(count * 10L);
+    assertThat(paused).isGreaterThan(count / 10L);
   }
 
   /** One random fleet and one random load, on both sides. */
@@ -80,6 +85,7 @@ class NaiveFleetTest {
     int offered;
     int refused;
     int ended;
+    int paused;
     int iteration;
 
     Run(long seed) {
@@ -144,22 +150,27 @@ class NaiveFleetTest {
       if (oneIn(4)) {
         whatIf.seats(between(1, 2 * batch * plan.shape().pipelineSize() + 1));
       }
-      plan = plan.withWhatIf(whatIf.build());
+      plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       EngineConfig defaults = EngineConfig.of(plan, role);
-      return new EngineConfig(
-          plan,
-          role,
-          oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
-          defaults.mark(),
-          role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
-          Chunking.values()[random.nextInt(2)],
-          oneIn(2) ? -1 : between(4, 60),
-          role == WorkerRole.GENERATION && oneIn(3)
-              ? new FillGate(oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
-              : FillGate.NONE,
-          RetiringTokens.values()[random.nextInt(2)],
-          oneIn(8) ? RankCap.OFF : RankCap.HARD,
-          WaitingQueue.Policy.FCFS);
+      var promised =
+          new EngineConfig(
+              plan,
+              role,
+              oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END,
+              defaults.mark(),
+              EngineConfig.transfer(role),
+              Chunking.values()[random.nextInt(2)],
+              oneIn(2) ? -1 : between(4, 60),
+              role == WorkerRole.GENERATION && oneIn(3)
+                  ? new FillGate(
+                      oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
+                  : FillGate.NONE,
+              RetiringTokens.values()[random.nextInt(2)],
+              oneIn(8) ? RankCap.OFF : RankCap.HARD,
+              QueueRules.FCFS);
+      return oneIn(3)
+          ? promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
+          : promised;
     }
 
     void toTheEnd() {
@@ -179,6 +190,8 @@ class NaiveFleetTest {
               assertThat(actual).as("%s", this).isEqualTo(expected.get());
             }
             ended += actual.done().stream().mapToInt(List::size).sum();
+            paused += actual.paused().stream().mapToInt(n -> n).sum();
+            checkPages(group);
           }
           iteration++;
           if (mayStandStill() && iteration == 500) {
@@ -193,6 +206,15 @@ class NaiveFleetTest {
                 .as("%s leaks", this)
                 .isZero();
           }
+        }
+      }
+    }
+
+    private void checkPages(LockstepGroup group) {
+      for (int rank = 0; rank < config.ranks(); rank++) {
+        for (int stage = 0; stage < config.stages(); stage++) {
+          group.engine(rank, stage).checkPages();
+          assertThat(group.engine(rank, stage).shortOfPages()).as("%s", this).isZero();
         }
       }
     }
@@ -280,7 +302,7 @@ class NaiveFleetTest {
 
     @Override
     public String toString() {
-      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s"
+      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s capacity %s"
           .formatted(
               seed,
               iteration,
@@ -288,7 +310,8 @@ class NaiveFleetTest {
               config.plan().describe(),
               config.pages(),
               config.rangeEnd(),
-              config.chunkedContext());
+              config.chunkedContext(),
+              config.capacity());
     }
   }
 }

@@ -9,6 +9,9 @@ import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.id.BatchPosition;
+import dev.berth.internal.NativeCore.CoreConfig;
+import dev.berth.plan.KeyedBy;
+import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.StartupValidator;
 import dev.berth.plan.Trait;
@@ -372,7 +375,12 @@ class RankEngineTest {
       "4, 2 2 2 2 2 2 2 2 2 2, 0"
     })
     void slotsForOneBatchForOneAndAHalfAndForTwo(int slots, String batches, int deferrals) {
-      var config = TestConfig.overlap(1, 2).leases(slots).role(WorkerRole.CONTEXT).build();
+      var config =
+          TestConfig.overlap(1, 2)
+              .leases(slots)
+              .whatIf(WhatIf.Switch.VALIDATOR_OVERRIDDEN)
+              .role(WorkerRole.CONTEXT)
+              .build();
       try (var group = new LockstepGroup(config)) {
         offer(group, 0, 20, 8, 1);
         var sizes = new ArrayList<Integer>();
@@ -407,6 +415,7 @@ class RankEngineTest {
               .policy(SeatPolicy.SPLIT)
               .seats(4)
               .leases(8)
+              .whatIf(WhatIf.Switch.VALIDATOR_OVERRIDDEN)
               .build();
       try (var group = new LockstepGroup(config)) {
         offer(group, 0, 8, 8, 3);
@@ -435,12 +444,93 @@ class RankEngineTest {
     /** Spec 06 BC-02, the start-up check. */
     @ParameterizedTest
     @CsvSource({"16, 8, false", "16, 16, true", "16, 32, false"})
-    void theValidatorComparesSeatsWithLeases(int seats, int leases, boolean accepted) {
-      var config = TestConfig.overlap(2, 8).seats(seats).leases(leases).build();
-      StartupValidator.Verdict verdict = StartupValidator.check(config.plan(), config.pools());
-      assertThat(verdict.disagreements().isEmpty()).isEqualTo(accepted);
-      if (!accepted) {
-        assertThat(verdict.disagreements().toString()).contains("" + seats, "" + leases);
+    void anEngineStartsOnlyWithAsManyLeasesAsSeats(int seats, int leases, boolean accepted) {
+      var config = TestConfig.overlap(2, 8).seats(seats).leases(leases);
+      if (accepted) {
+        new LockstepGroup(config.build()).close();
+        return;
+      }
+      assertThatThrownBy(() -> new LockstepGroup(config.build()))
+          .isInstanceOfSatisfying(
+              BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.CONFIGURATION))
+          .hasMessage(
+              "there are %d seats and %d leases: unified seats need as many leases as seats"
+                  .formatted(seats, leases));
+      var overridden = config.whatIf(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build();
+      try (var group = new LockstepGroup(overridden)) {
+        assertThat(group.engine(0).startUp().disagreements()).hasSize(1);
+      }
+    }
+
+    /** A core as the plan has it but for what is given here. */
+    private static CoreConfig core(
+        EngineConfig config, int seats, int leases, int reserved, int batch) {
+      CoreConfig c = config.core(0);
+      return new CoreConfig(
+          c.rows(),
+          seats,
+          leases,
+          reserved,
+          batch,
+          c.maxNumTokens(),
+          c.draftTokens(),
+          c.admissionCap(),
+          c.maxResident(),
+          c.rangeEnd(),
+          c.pendingBatches(),
+          c.exclusiveFlight(),
+          c.markRetiring(),
+          c.retiring(),
+          c.padding(),
+          c.transceiver(),
+          c.chunked(),
+          c.tokensPerBlock(),
+          c.maxSeqLen(),
+          c.pages(),
+          c.policySet(),
+          c.capacity(),
+          c.pause(),
+          c.prefixSharing());
+    }
+
+    /** The sizes that are compared are those of the pools, not the plan's own a second time. */
+    @Test
+    void everyPoolThatIsNotAsPlannedIsNamedAtStartWithBothNumbers() {
+      var config = TestConfig.overlap(2, 8).build();
+      var admission = new Admission(config, 0);
+      assertThatThrownBy(() -> new RankEngine(config, 0, 0, admission, core(config, 17, 15, 3, 9)))
+          .isInstanceOfSatisfying(
+              BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.CONFIGURATION))
+          .hasMessage(
+              "seat pool has 17 rows, but the plan has 16 seats;"
+                  + " lease map has 15 rows, but the plan has 16 leases;"
+                  + " padding lease pool has 3 rows, but the plan has 1 reserved leases;"
+                  + " batch has 9 rows, but the plan has 8 batch positions");
+      assertThatThrownBy(() -> new RankEngine(config, 0, 0, admission, core(config, 16, 16, 1, 7)))
+          .hasMessage("batch has 7 rows, but the plan has 8 batch positions");
+      new RankEngine(config, 0, 0, admission, core(config, 16, 16, 1, 8)).close();
+    }
+
+    @Test
+    void poolsWithoutABoundAreSkippedByName() {
+      try (var group = new LockstepGroup(TestConfig.overlap(2, 8).build())) {
+        var startUp = group.engine(1).startUp();
+        assertThat(startUp.checked())
+            .containsExactly("seat pool", "lease map", "padding lease pool", "batch");
+        assertThat(startUp.skipped()).containsExactly("page counter");
+      }
+    }
+
+    /** What a caller keeps beside the engine is looked at together with the engine's pools. */
+    @Test
+    void poolsOfTheCallerJoinThoseOfTheEngine() {
+      var config = TestConfig.overlap(2, 8).build();
+      try (var group = new LockstepGroup(config)) {
+        var pools = new ArrayList<>(group.engine(0).pools());
+        pools.add(RegisteredPool.of("guided decoder", KeyedBy.SEAT, 8));
+        assertThat(StartupValidator.check(config.plan(), pools).disagreements())
+            .extracting(StartupValidator.Disagreement::message)
+            .containsExactly("guided decoder has 8 rows, but the plan has 16 seats");
       }
     }
 

@@ -3,9 +3,9 @@ package dev.berth.journey;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
@@ -17,10 +17,10 @@ import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.QueueRules;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
-import dev.berth.request.WaitingQueue;
 import dev.berth.route.RankCap;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -89,7 +89,7 @@ class JourneyTest {
           FillGate.NONE,
           RetiringTokens.EXCLUDED,
           RankCap.HARD,
-          WaitingQueue.Policy.FCFS);
+          QueueRules.FCFS);
     }
   }
 

@@ -156,4 +156,118 @@ class KvCacheProperties {
     }
     return index;
   }
+
+  // ------------------------------------------------------------------------------ a slow consumer
+
+  private static final KvLayout WINDOW =
+      KvLayout.plan(
+          BLOCK,
+          List.of(
+              KvBuffer.of(0, KvBuffer.KEY, 64, KvReach.FULL),
+              KvBuffer.of(1, KvBuffer.KEY, 64, KvReach.window(5))));
+
+  private record PageKey(long block, int lifeCycle) {}
+
+  private record Known(
+      long parent, KvScope scope, KvLevel level, int priority, List<Integer> text) {
+    static Known of(KvEvent e) {
+      return new Known(
+          e.parent(),
+          e.scope(),
+          e.level(),
+          e.priority(),
+          Arrays.stream(e.tokens()).boxed().toList());
+    }
+  }
+
+  /** Partial blocks, windows, levels, priorities that end; a ring of sixteen, read now and then. */
+  @Test
+  void aConsumerThatMissesEventsRebuildsExactlyTheIndexFromASnapshot() {
+    long seed = Seeds.seed("KvCacheProperties");
+    int gaps = 0;
+    int whole = 0;
+    for (int i = 0; i < 60; i++) {
+      RandomGenerator random = Seeds.generator(seed + i);
+      var config =
+          KvConfig.of(TestSizes.leases(5), 16, 60)
+              .withSequences(5, 4)
+              .withScopes(3, 1)
+              .withPartialReuse(KvConfig.Partial.COPY)
+              .withEvents(4);
+      var sizes =
+          KvSizes.device(16 + random.nextInt(30)).with(KvLevel.HOST, 1 + random.nextInt(20));
+      try (var cache = KvCache.create(WINDOW, config, sizes)) {
+        KvEvents events = cache.events();
+        Map<PageKey, Known> replica = new HashMap<>();
+        for (int step = 0; step < 120; step++) {
+          turn(cache, random, step);
+          if (random.nextInt(3) != 0) {
+            continue;
+          }
+          Map<PageKey, Known> next = read(events, replica);
+          if (events.gap()) {
+            gaps++;
+            KvEvents.Snapshot snapshot = cache.snapshot();
+            next = new HashMap<>();
+            for (KvEvent page : snapshot.pages()) {
+              next.put(new PageKey(page.block(), page.lifeCycle()), Known.of(page));
+            }
+            events.continueAfter(snapshot);
+          } else {
+            whole++;
+            Map<PageKey, Known> now = new HashMap<>();
+            for (KvEvent page : cache.snapshot().pages()) {
+              now.put(new PageKey(page.block(), page.lifeCycle()), Known.of(page));
+            }
+            assertThat(next).as("seed %d, step %d", seed + i, step).isEqualTo(now);
+          }
+          replica = next;
+        }
+      }
+    }
+    assertThat(gaps).isPositive();
+    assertThat(whole).isPositive();
+  }
+
+  /** A request's whole life. */
+  private static void turn(KvCache cache, RandomGenerator random, int step) {
+    cache.clock(step);
+    int[] tokens = random.ints(1 + random.nextInt(40), 0, 2).toArray();
+    KvScope scope = random.nextInt(6) == 0 ? KvScope.lora(1) : KvScope.NONE;
+    long s = ((KvOutcome.Done) cache.open(scope, tokens)).handle();
+    KvOps ops = cache.newOps(4);
+    if (random.nextInt(3) == 0) {
+      ops.retain(s, random.nextInt(9), -1, random.nextInt(101), random.nextInt(20) - 1);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+    }
+    if (cache.resume(s, 0) instanceof KvOutcome.Done
+        && cache.resize(s, tokens.length) instanceof KvOutcome.Done) {
+      ops.clear();
+      ops.commitLast(s, Arrays.copyOfRange(tokens, cache.sequence(s).committed(), tokens.length));
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+    }
+    cache.close(s);
+  }
+
+  /** The replica with what is in the ring, as far as no event is missing. */
+  private static Map<PageKey, Known> read(KvEvents events, Map<PageKey, Known> replica) {
+    Map<PageKey, Known> next = new HashMap<>(replica);
+    for (var polled = events.poll(); polled.isPresent(); polled = events.poll()) {
+      KvEvent e = polled.get();
+      if (events.gap()) {
+        continue;
+      }
+      var key = new PageKey(e.block(), e.lifeCycle());
+      switch (e.kind()) {
+        case STORED -> assertThat(next.put(key, Known.of(e))).isNull();
+        case REMOVED -> assertThat(next.remove(key)).isNotNull();
+        case UPDATED -> {
+          Known k = java.util.Objects.requireNonNull(next.get(key));
+          assertThat(k.level()).isEqualTo(e.oldLevel());
+          next.put(key, new Known(k.parent(), k.scope(), e.level(), e.priority(), k.text()));
+        }
+      }
+    }
+    return next;
+  }
 }

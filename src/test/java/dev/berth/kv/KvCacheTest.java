@@ -339,6 +339,33 @@ class KvCacheTest {
   }
 
   @Test
+  void afterItsTimeAPriorityCountsNoMore() {
+    try (var cache = cache(2)) {
+      KvOps ops = cache.newOps(8);
+      int[] dear = {1, 1, 1, 1, 0};
+      int[] later = {2, 2, 2, 2, 0};
+      cache.clock(1000);
+      for (int[] prompt : List.of(dear, later)) {
+        long s = done(cache.open(KvScope.NONE, prompt)).handle();
+        ops.clear();
+        if (Arrays.equals(prompt, dear)) {
+          ops.retain(s, 0, -1, 90, 500);
+        }
+        ops.resume(s, 0);
+        ops.resize(s, 4);
+        ops.commit(s, Arrays.copyOf(prompt, 4));
+        ops.close(s);
+        assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+        cache.clock(1500);
+      }
+      long s = done(cache.open(KvScope.NONE, new int[] {9})).handle();
+      done(cache.resume(s, 0));
+      done(cache.resize(s, 4));
+      assertThat(cache.probe(KvScope.NONE, dear, later)).containsExactly(0, 4);
+    }
+  }
+
+  @Test
   void aTenantOverItsQuotaPaysFirst() {
     var config = config().withScopes(4, 2);
     try (var cache = KvCache.create(PLAIN, config, KvSizes.device(8))) {
@@ -366,6 +393,37 @@ class KvCacheTest {
       assertThat(cache.probe(KvScope.NONE, poor, rich)).containsExactly(4, 8);
       done(cache.resize(s, 24));
       assertThat(cache.probe(KvScope.NONE, poor, rich)).containsExactly(0, 8);
+    }
+  }
+
+  @Test
+  void whatOthersBuiltOnATenantsBlocksGoesBeforeThem() {
+    var config = config().withScopes(4, 2);
+    try (var cache = KvCache.create(PLAIN, config, KvSizes.device(4))) {
+      KvOps ops = cache.newOps(8);
+      cache.quota(1, 1);
+      // Tenant 1 has two blocks where one is its own; what tenant 0 added stands on them.
+      for (int blocks = 2; blocks <= 3; blocks++) {
+        int[] prompt = tokens(4 * blocks + 1);
+        ops.clear();
+        ops.open(KvScope.NONE, 3 - blocks, KvOps.Reuse.FULL, prompt);
+        assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+        long s = ops.handle(0);
+        int known = ops.matched(0);
+        ops.clear();
+        ops.resume(s, 0);
+        ops.resize(s, 4 * blocks);
+        ops.commit(s, Arrays.copyOfRange(prompt, known, 4 * blocks));
+        ops.close(s);
+        assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      }
+      long s = done(cache.open(KvScope.NONE, new int[] {9})).handle();
+      done(cache.resume(s, 0));
+      done(cache.resize(s, 8));
+      assertThat(cache.probe(KvScope.NONE, tokens(13))).containsExactly(8);
+      done(cache.resize(s, 12));
+      assertThat(cache.probe(KvScope.NONE, tokens(13))).containsExactly(4);
+      cache.check();
     }
   }
 
@@ -399,6 +457,19 @@ class KvCacheTest {
         assertThat(cache.usage().pages(KvLevel.DEVICE, 0).evictable()).isEqualTo(4);
       }
       cache.check();
+    }
+  }
+
+  @Test
+  void aBlockThatIsNotWorthItIsDropped() {
+    var sizes = KvSizes.device(2).with(KvLevel.HOST, 2);
+    try (var cache = KvCache.create(PLAIN, config().withPriorities(35, 36), sizes)) {
+      cache.close(run(cache, 0, tokens(8)));
+      long b = done(cache.open(KvScope.NONE, new int[] {9})).handle();
+      done(cache.resume(b, 0));
+      done(cache.resize(b, 4));
+      assertThat(cache.usage().pages(KvLevel.HOST, 0).cached()).isZero();
+      assertThat(cache.probe(KvScope.NONE, tokens(9))).containsExactly(4);
     }
   }
 
@@ -462,10 +533,10 @@ class KvCacheTest {
       done(cache.resize(s, 8));
       cache.page(KvLevel.DEVICE, layout.view(1).pool(), cache.pages(s, 1, 0)[0]).fill((byte) 8);
       cache.commit(s, tokens(8));
-      done(cache.resize(s, 12));
+      done(cache.resize(s, 16));
       cache.page(KvLevel.DEVICE, layout.view(1).pool(), cache.pages(s, 1, 0)[0]).fill((byte) 11);
-      cache.commit(s, 8, 9, 10);
-      // Twelve tokens are room for, so nobody knows what state the eleven left.
+      cache.commit(s, 8, 9, 10, 11);
+      // There is room for sixteen, so nobody knows that the state is still that of the twelve.
       Done found = done(cache.open(KvScope.NONE, tokens(13)));
       assertThat(found.matched()).isEqualTo(8);
       done(cache.resume(found.handle(), 1));
@@ -513,6 +584,33 @@ class KvCacheTest {
     }
   }
 
+  @Test
+  void aPlannedDropSparesWhatSomebodyUses() {
+    KvLayout layout =
+        KvLayout.plan(
+            BLOCK,
+            List.of(
+                KvBuffer.of(0, KvBuffer.KEY, 64, KvReach.FULL),
+                KvBuffer.of(1, KvBuffer.KEY, 128, KvReach.window(8))));
+    try (var cache = KvCache.create(layout, config(), KvSizes.device(32, 8))) {
+      long s = run(cache, 0, tokens(16));
+      KvOps ops = cache.newOps(4);
+      ops.stop(s);
+      ops.planDrop(s);
+      ops.close(s);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      long plan = ops.handle(1);
+      long other = done(cache.open(KvScope.NONE, tokens(17))).handle();
+      ops.clear();
+      ops.drop(plan);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      cache.check();
+      done(cache.resume(other, 0));
+      cache.close(other);
+      assertThat(cache.probe(KvScope.NONE, tokens(17))).containsExactly(16);
+    }
+  }
+
   // ------------------------------------------------------------------------------ beams
 
   @Test
@@ -548,6 +646,29 @@ class KvCacheTest {
       assertThat(cache.apply(ops)).isEqualTo(KvStatus.ARGUMENT);
       assertThat(ops.status(0)).isEqualTo(KvStatus.OK);
       assertThat(cache.usage().pages(KvLevel.DEVICE, 0).held()).isEqualTo(3);
+      cache.check();
+    }
+  }
+
+  @Test
+  void beamsPartInABlockThatWasStoredInPart() {
+    var config = config().withBeams(2).withPartialReuse(KvConfig.Partial.COPY);
+    try (var cache = KvCache.create(PLAIN, config, KvSizes.device(16))) {
+      long s = run(cache, 0, tokens(6));
+      cache.stop(s);
+      KvOps ops = cache.newOps(2);
+      ops.widen(s, 2);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      int[] first = cache.pages(s, 0, 0);
+      int[] second = cache.pages(s, 0, 1);
+      assertThat(second[0]).isEqualTo(-1);
+      assertThat(second[1]).isNotIn(-1, first[1]);
+      ops.clear();
+      ops.widen(s, 1);
+      assertThat(cache.apply(ops)).isEqualTo(KvStatus.OK);
+      cache.check();
+      cache.close(s);
+      assertThat(cache.usage().pages(KvLevel.DEVICE, 0).held()).isZero();
       cache.check();
     }
   }

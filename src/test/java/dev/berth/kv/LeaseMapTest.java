@@ -12,12 +12,39 @@ import dev.berth.kv.Acquisition.Exhausted;
 import dev.berth.kv.LeaseMap.Beams;
 import dev.berth.kv.LeaseMap.Options;
 import dev.berth.kv.LeaseMap.Transfer;
+import dev.berth.plan.SeatPlan;
+import dev.berth.plan.SeatPolicy;
+import dev.berth.plan.StartupValidator;
 import dev.berth.plan.TestSizes;
+import dev.berth.plan.Trait;
+import dev.berth.plan.WorkerShape;
 import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 
 class LeaseMapTest {
+  @Test
+  void poolsPresentThemselvesToTheStartUpValidatorWithTheirOwnSizes() {
+    var shape = WorkerShape.builder(8).ranks(2).with(Trait.ATTENTION_DP, Trait.OVERLAP).build();
+    var plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
+    try (var seats = SeatPool.create(plan.seats());
+        var leases = LeaseMap.create(plan.leases(), Options.DEFAULT.withReserved(2))) {
+      var pools = new ArrayList<>(seats.registered());
+      pools.addAll(leases.registered());
+      var verdict = StartupValidator.check(plan, pools);
+      assertThat(verdict.checked()).containsExactly("seat pool", "lease map", "padding lease pool");
+      assertThat(verdict.disagreements())
+          .extracting(StartupValidator.Disagreement::message)
+          .containsExactly("padding lease pool has 2 rows, but the plan has 1 reserved leases");
+    }
+    try (var others = SeatPool.create(TestSizes.seats(15))) {
+      assertThat(StartupValidator.check(plan, others.registered()).disagreements())
+          .extracting(StartupValidator.Disagreement::message)
+          .containsExactly("seat pool has 15 rows, but the plan has 16 seats");
+    }
+  }
+
   @Test
   void copyRowsAreContextsThenBeamsInRequestOrder() {
     try (LeaseMap map = map(8, Options.DEFAULT.withWidth(4))) {

@@ -200,10 +200,10 @@ class SeatPlanTest {
   /** Spec 01 §6.5. */
   @Test
   void aSingleSlotBecomesTwoUnderAttentionDp() {
-    assertThat(unified(shape(1, 1, "y", "off", "n")).requestSlots()).isEqualTo(2);
+    assertThat(unified(shape(1, 1, "y", "off", "n")).residentRequests()).isEqualTo(2);
     assertThat(unified(shape(1, 1, "y", "off", "n")).batchBudget()).isEqualTo(2);
-    assertThat(unified(shape(1, 1, "n", "off", "n")).requestSlots()).isEqualTo(1);
-    assertThat(unified(shape(1, 4, "y", "off", "n")).requestSlots()).isEqualTo(4);
+    assertThat(unified(shape(1, 1, "n", "off", "n")).residentRequests()).isEqualTo(1);
+    assertThat(unified(shape(1, 4, "y", "off", "n")).residentRequests()).isEqualTo(4);
     assertThat(unified(shape(8, 4, "y", "off", "n")).batchBudget()).isEqualTo(8);
   }
 

@@ -149,20 +149,15 @@ class ScaledScenariosTest {
               c.mark(),
               c.transfer(),
               c.chunkedContext(),
-              c.pages(),
+              c.kv(),
               c.gate().active() ? new FillGate(c.gate().kind(), requests) : FillGate.NONE,
               c.retiringTokens(),
               c.cap(),
-              c.queue());
+              c.queue(),
+              c.policies(),
+              c.capacity());
       return new Arm(
-          "another name",
-          "renamed and scaled",
-          engine,
-          original.policies(),
-          true,
-          List.of(),
-          Map.of(),
-          Optional.empty());
+          "another name", "renamed and scaled", engine, List.of(), Map.of(), Optional.empty());
     }
   }
 

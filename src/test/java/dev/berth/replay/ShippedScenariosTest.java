@@ -6,7 +6,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
 import dev.berth.config.ShippedScenarios;
-import dev.berth.plan.StartupValidator;
+import dev.berth.engine.EngineConfig;
+import dev.berth.plan.WhatIf;
 import java.io.IOException;
 import java.net.URI;
 import java.net.URISyntaxException;
@@ -165,27 +166,11 @@ class ShippedScenariosTest {
   }
 
   private static Arm declared(Arm arm, Map<Check, Long> mustFail) {
-    return new Arm(
-        arm.name(),
-        arm.title(),
-        arm.engine(),
-        arm.policies(),
-        arm.validatorOverridden(),
-        arm.expect(),
-        mustFail,
-        arm.sameAs());
+    return new Arm(arm.name(), arm.title(), arm.engine(), arm.expect(), mustFail, arm.sameAs());
   }
 
   private static Arm expecting(Arm arm, List<Expectation> expect) {
-    return new Arm(
-        arm.name(),
-        arm.title(),
-        arm.engine(),
-        arm.policies(),
-        arm.validatorOverridden(),
-        expect,
-        arm.mustFail(),
-        arm.sameAs());
+    return new Arm(arm.name(), arm.title(), arm.engine(), expect, arm.mustFail(), arm.sameAs());
   }
 
   private record Recorded(RunResult run, ArmRecorder recorder) {}
@@ -210,11 +195,7 @@ class ShippedScenariosTest {
                       done -> {}),
                   recorder);
             });
-    return ArmResult.of(
-        arm,
-        recorded.run,
-        recorded.recorder,
-        StartupValidator.check(arm.engine().plan(), arm.engine().pools()));
+    return ArmResult.of(arm, recorded.run, recorded.recorder);
   }
 
   private static Scenario with(Scenario s, List<Arm> arms, List<Comparison> comparisons) {
@@ -232,15 +213,7 @@ class ShippedScenariosTest {
   }
 
   private static Arm renamed(Arm arm, String name, Optional<String> sameAs) {
-    return new Arm(
-        name,
-        arm.title(),
-        arm.engine(),
-        arm.policies(),
-        arm.validatorOverridden(),
-        List.of(),
-        Map.of(),
-        sameAs);
+    return new Arm(name, arm.title(), arm.engine(), List.of(), Map.of(), sameAs);
   }
 
   /** A scenario that runs in no time. */
@@ -314,28 +287,21 @@ class ShippedScenariosTest {
     assertThat(wider.effective()).isEqualTo(arm.engine().plan().effective());
     var c = arm.engine();
     var engine =
-        new dev.berth.engine.EngineConfig(
+        new EngineConfig(
             wider,
             c.role(),
             c.rangeEnd(),
             c.mark(),
             c.transfer(),
             c.chunkedContext(),
-            c.pages(),
+            c.kv(),
             c.gate(),
             c.retiringTokens(),
             c.cap(),
-            c.queue());
-    Arm other =
-        new Arm(
-            "wider",
-            arm.title(),
-            engine,
-            arm.policies(),
-            false,
-            List.of(),
-            Map.of(),
-            Optional.empty());
+            c.queue(),
+            c.policies(),
+            c.capacity());
+    Arm other = new Arm("wider", arm.title(), engine, List.of(), Map.of(), Optional.empty());
     assertThat(other.effective()).isNotEqualTo(arm.effective());
   }
 
@@ -352,20 +318,23 @@ class ShippedScenariosTest {
   void aPlanThatTheValidatorRefusesNeedsAnOverride() {
     Scenario s = ShippedScenarios.load("glm-5-ctx-leases");
     Arm arm = s.arms().getFirst();
-    assertThat(arm.validatorOverridden()).isTrue();
-    Arm strict =
+    WhatIf departures = arm.engine().plan().whatIf();
+    assertThat(departures.has(WhatIf.Switch.VALIDATOR_OVERRIDDEN)).isTrue();
+    var without =
+        WhatIf.builder()
+            .leases(departures.leases().orElseThrow())
+            .with(WhatIf.Switch.RESERVED_SPENDABLE)
+            .build();
+    var strict =
         new Arm(
             arm.name(),
             arm.title(),
-            arm.engine(),
-            arm.policies(),
-            false,
+            EngineConfig.of(arm.engine().plan().withWhatIf(without), arm.engine().role()),
             arm.expect(),
             arm.mustFail(),
             arm.sameAs());
     assertThatThrownBy(() -> ScenarioRun.run(with(s, List.of(strict), List.of()), n -> {}))
-        .hasMessageContaining("2")
-        .hasMessageContaining("4");
+        .hasMessage("there are 4 seats and 2 leases: unified seats need as many leases as seats");
   }
 
   // ------------------------------------------------------------------------------ cost model

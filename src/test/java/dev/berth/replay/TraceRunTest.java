@@ -3,6 +3,7 @@ package dev.berth.replay;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.WorkerRole;
@@ -296,7 +297,7 @@ class TraceRunTest {
             base.rangeEnd(),
             base.mark(),
             base.transfer(),
-            EngineConfig.Chunking.FIRST_COME_FIRST_SERVED,
+            Chunking.FIRST_COME_FIRST_SERVED,
             base.pages(),
             base.gate(),
             base.retiringTokens(),

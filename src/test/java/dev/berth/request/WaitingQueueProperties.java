@@ -16,6 +16,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** The queue against its naive model under long random sequences of operations. */
 class WaitingQueueProperties {
   private static final double[] PRIORITIES = {0.5, 0.5, 0.1, 0.9, 1.0, -0.0, 0.0, 1e300};
+  private static final int[] WEIGHTS = {1, 1, 3, ServiceTerms.MAX_WEIGHT};
   private static final Relax[] RELAX = Relax.values();
 
   @ParameterizedTest
@@ -48,27 +49,30 @@ class WaitingQueueProperties {
     private final RequestBatch batch = new RequestBatch();
     private final int ids;
     private int operation;
+    private long iteration;
 
     Sequence(RandomGenerator random, WaitingQueue.Policy policy) {
       this.random = random;
       this.ranks = random.nextInt(4) == 0 ? 0 : 1 + random.nextInt(6);
       this.cap = 1 + random.nextInt(6);
       this.ids = 1 << 1 + random.nextInt(8);
+      QueueRules rules = new QueueRules(policy, random.nextInt(20));
       this.queue =
           ranks == 0
-              ? WaitingQueue.withoutAttentionDp(policy)
-              : WaitingQueue.withAttentionDp(policy, ranks);
-      this.naive = new NaiveWaitingQueue(policy);
+              ? WaitingQueue.withoutAttentionDp(rules)
+              : WaitingQueue.withAttentionDp(rules, ranks);
+      this.naive = new NaiveWaitingQueue(rules);
     }
 
     void run(int operations) {
       for (operation = 0; operation < operations; operation++) {
-        switch (random.nextInt(8)) {
+        switch (random.nextInt(9)) {
           case 0, 1, 2, 3, 4 -> offer();
           case 5 -> cancel();
+          case 6 -> advance();
           default -> pop();
         }
-        assertThat(queue.size()).isEqualTo(naive.waiting().size());
+        assertThat(queue.size()).isEqualTo(naive.size());
         if (operation % 16 == 0) {
           assertSameOrder();
         }
@@ -78,9 +82,15 @@ class WaitingQueueProperties {
 
     private void offer() {
       Request request = request();
-      assertThat(queue.offer(request) == WaitingQueue.Offer.QUEUED)
+      assertThat(queue.offer(request))
           .as("operation %d: offer %s", operation, request)
           .isEqualTo(naive.offer(request));
+    }
+
+    private void advance() {
+      iteration += random.nextInt(4);
+      queue.advanceTo(iteration);
+      naive.advanceTo(iteration);
     }
 
     private void cancel() {
@@ -117,12 +127,13 @@ class WaitingQueueProperties {
       var plain =
           new Request(
               id(),
-              3,
-              1,
+              random.nextInt(20),
+              1 + random.nextInt(10),
               PRIORITIES[random.nextInt(PRIORITIES.length)],
               SchedulingParams.NONE,
               random.nextInt(4) == 0 ? random.nextInt(5) : 0,
-              operation);
+              operation,
+              terms());
       Relax relax = RELAX[random.nextInt(RELAX.length)];
       return switch (random.nextInt(3)) {
         case 0 -> plain;
@@ -131,6 +142,15 @@ class WaitingQueueProperties {
             plain.withScheduling(
                 SchedulingParams.target(random.nextInt(ranks == 0 ? 9 : ranks), relax));
       };
+    }
+
+    /** Few tenants; deadlines that are over, about to be, far away or absent. */
+    private ServiceTerms terms() {
+      long deadline =
+          random.nextInt(3) == 0
+              ? ServiceTerms.NO_DEADLINE
+              : Math.max(0, iteration - 1 + random.nextInt(16));
+      return new ServiceTerms(random.nextInt(5) - 2, WEIGHTS[random.nextInt(4)], deadline);
     }
 
     /** Ids that collide in the index: few, negative ones, and strides of powers of two. */
@@ -183,7 +203,8 @@ class WaitingQueueProperties {
       requests.add(
           Request.of(id, 3, 1)
               .withScheduling(
-                  SchedulingParams.target(id % 2, id % 3 == 0 ? Relax.RELAXED : Relax.STRICT)));
+                  SchedulingParams.target(id % 2, id % 3 == 0 ? Relax.RELAXED : Relax.STRICT))
+              .withTerms(new ServiceTerms(id % 12, 1 + id % 5, 1 + id % 7)));
     }
     Counts counts = Counts.of(100, 0);
     var batch = new RequestBatch();

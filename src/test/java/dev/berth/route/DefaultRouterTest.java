@@ -187,7 +187,9 @@ class DefaultRouterTest {
       order.add(id);
     }
     var heap = new LeastLoaded();
-    heap.build(active, tokens, active.length, target);
+    var table = new RankTable();
+    table.begin(Routed.loads(active, tokens), batch, 8, RankCap.HARD, PlacementView.ADMISSION);
+    heap.build(table, target, 0);
     List<List<Long>> ranks = new ArrayList<>();
     IntStream.range(0, active.length).forEach(rank -> ranks.add(new ArrayList<>()));
     int[] sorted = order.sort(batch);

@@ -5,7 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
+import dev.berth.request.RouteKey;
 import dev.berth.request.SchedulingParams;
+import dev.berth.request.ServiceTerms;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -15,6 +17,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import tools.jackson.jr.ob.JSON;
 
@@ -60,6 +63,33 @@ public record Golden(Map<String, Object> fields) {
     return Math.toIntExact(((Number) present(key)).longValue());
   }
 
+  /** The number under a key. */
+  public double number(String key) {
+    return ((Number) present(key)).doubleValue();
+  }
+
+  /** The pairs of text and number of the list under a key. */
+  public List<Map.Entry<String, Integer>> pairs(String key) {
+    return ((List<?>) present(key))
+        .stream()
+            .map(pair -> (List<?>) pair)
+            .map(pair -> Map.entry((String) pair.get(0), ((Number) pair.get(1)).intValue()))
+            .toList();
+  }
+
+  /** The states under "rank_states", as gathered. */
+  public RankLoads loads() {
+    return RankLoads.of(
+        list("rank_states").stream()
+            .map(state ->
+                RankState.of(
+                    state.integer("rank"),
+                    state.integer("num_active_requests"),
+                    state.integer("num_active_tokens"),
+                    state.integer("num_retiring_requests")))
+            .toList());
+  }
+
   /** The text under a key. */
   public String text(String key) {
     return (String) present(key);
@@ -87,8 +117,20 @@ public record Golden(Map<String, Object> fields) {
                 : Request.DEFAULT_PRIORITY,
             SchedulingParams.NONE,
             has("children") ? longs("children").size() : 0,
-            0);
+            0,
+            ServiceTerms.NONE,
+            route());
     return flag("has_scheduling_params") ? plain.withScheduling(wishes()) : plain;
+  }
+
+  private RouteKey route() {
+    RouteKey key = RouteKey.NONE;
+    if (has("token_base")) {
+      int first = integer("token_base");
+      key = key.withPrompt(IntStream.range(first, first + integer("num_tokens")).toArray());
+    }
+    key = has("conversation_id") ? key.withConversation(text("conversation_id")) : key;
+    return has("subagent_affinity_id") ? key.withSubagent(text("subagent_affinity_id")) : key;
   }
 
   private SchedulingParams wishes() {

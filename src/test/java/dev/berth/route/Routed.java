@@ -10,10 +10,15 @@ import java.util.List;
 record Routed(List<List<Long>> ranks, List<Long> unassigned, int expectedActive) {
 
   static Routed by(AdpRouter router, RankLoads loads, List<Request> requests, int cap) {
+    return by(router, loads, requests, PrefixMatches.NONE, cap);
+  }
+
+  static Routed by(
+      AdpRouter router, RankLoads loads, List<Request> requests, PrefixMatches matches, int cap) {
     var batch = new RequestBatch();
     requests.forEach(batch::add);
     var out = new Assignment();
-    router.route(loads, batch, cap, out);
+    router.route(loads, batch, matches, cap, out);
     return of(out, batch);
   }
 

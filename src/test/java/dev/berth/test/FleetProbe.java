@@ -37,7 +37,7 @@ public final class FleetProbe implements LockstepGroup.Device {
   public void collect(RankEngine engine, Batch batch) {
     for (int i = 0; i < batch.size(); i++) {
       long id = engine.table().id(batch.row(i));
-      int number = engine.table().generatedTokens(batch.row(i)) + 1;
+      int number = engine.table().outputTokens(batch.row(i)) + 1;
       if (batch.makesToken(i) && number >= stopAt.getOrDefault(id, Integer.MAX_VALUE)) {
         batch.stop(new BatchPosition(i));
       }
@@ -75,6 +75,7 @@ public final class FleetProbe implements LockstepGroup.Device {
         ranks(r -> group.engine(r).contexts()),
         ranks(r -> group.engine(r).batchTokens()),
         ranks(r -> deferred(group.engine(r))),
+        ranks(r -> group.engine(r).paused()),
         admission.held(),
         group.engine(0).canQueue(),
         ranks(r -> group.engine(r).tokensOut()),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.test;
 
+import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
@@ -34,7 +36,9 @@ public final class NaiveFleet {
   /** A request on a rank. */
   private static final class Sequence {
     final Request request;
-    final int maxNewTokens;
+    int prompt; // what gave way comes back with its output as prompt
+    int maxNewTokens; // to come
+    int before; // output that became prompt
     RequestState state;
     int context; // prompt tokens whose forward was launched
     int settled; // output tokens whose result is known
@@ -48,6 +52,7 @@ public final class NaiveFleet {
 
     Sequence(Request request, int maxNewTokens, RequestState state) {
       this.request = request;
+      this.prompt = request.promptTokens();
       this.maxNewTokens = maxNewTokens;
       this.state = state;
       this.context = state == RequestState.GENERATION_INIT ? request.promptTokens() : 0;
@@ -91,6 +96,8 @@ public final class NaiveFleet {
     int tokensOut;
     final List<Sequence> claimed = new ArrayList<>();
     final Set<Sequence> hadLease = new HashSet<>();
+    final Map<Sequence, Long> grown = new HashMap<>(); // pages before this iteration
+    int paused;
 
     List<Sequence> holders() {
       List<Sequence> all = new ArrayList<>(active);
@@ -123,6 +130,7 @@ public final class NaiveFleet {
       List<Integer> contexts,
       List<Integer> batchTokens,
       List<Map<WaitReason, Integer>> deferred,
+      List<Integer> paused,
       boolean held,
       boolean canQueue,
       List<Integer> tokensOut,
@@ -269,10 +277,16 @@ public final class NaiveFleet {
       rank.batch = new Batch();
       rank.claimed.clear();
       rank.hadLease.clear();
+      rank.grown.clear();
+      rank.paused = 0;
       boolean fills = held;
       boolean before = adp && !fills && expected > 0 && forwardable(rank) == 0;
-      startReceives(rank);
-      schedule(rank);
+      if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
+        scheduleStepByStep(rank);
+      } else {
+        startReceives(rank);
+        schedule(rank);
+      }
       boolean after =
           adp
               && stages == 1
@@ -300,6 +314,7 @@ public final class NaiveFleet {
             s.pages = 0;
           }
         });
+        rank.grown.forEach((s, pages) -> s.pages = Math.min(s.pages, pages));
       }
       if (held) {
         rank.batch.positions.forEach(p -> rank.defer(WaitReason.GATE));
@@ -325,6 +340,7 @@ public final class NaiveFleet {
             each(r -> (int) r.batch.positions.stream().filter(Position::context).count()),
             each(r -> r.batch.tokens()),
             each(r -> Map.copyOf(r.deferred)),
+            each(r -> r.paused),
             held,
             canQueue,
             each(r -> r.tokensOut),
@@ -504,7 +520,10 @@ public final class NaiveFleet {
 
   private long pagesOf(Sequence s) {
     var shape = config.plan().shape();
-    long tokens = (long) s.request.promptTokens() + s.maxNewTokens + shape.draftTokens();
+    long tokens = (long) s.prompt + s.maxNewTokens + shape.draftTokens();
+    if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
+      tokens = s.prompt; // the rest comes step by step
+    }
     return (tokens + shape.tokensPerBlock() - 1) / shape.tokensPerBlock();
   }
 
@@ -596,12 +615,9 @@ public final class NaiveFleet {
     }
     WaitReason closed = WaitReason.NONE;
     for (Sequence s : contexts) {
-      int remaining = s.request.promptTokens() - s.context;
+      int remaining = s.prompt - s.context;
       int left = tokenLimit - rank.batch.tokens();
-      int tokens =
-          config.chunkedContext() == EngineConfig.Chunking.NONE
-              ? remaining
-              : Math.min(remaining, left);
+      int tokens = config.chunkedContext() == Chunking.NONE ? remaining : Math.min(remaining, left);
       WaitReason reason = closed;
       if (reason == WaitReason.NONE) {
         reason =
@@ -617,6 +633,199 @@ public final class NaiveFleet {
         closed = reason == WaitReason.LEASE || reason == WaitReason.SEAT ? closed : reason;
       }
     }
+  }
+
+  /** Pages that a sequence needs for its next step. */
+  private long step(Sequence s) {
+    if (!s.lease) {
+      return pagesOf(s);
+    }
+    if (s.prefills()) {
+      return 0;
+    }
+    var shape = config.plan().shape();
+    int end = s.prompt + s.maxNewTokens + shape.draftTokens();
+    int next = s.prompt + s.settled + s.underway + shape.draftTokens();
+    int tokens = Math.min(next, end);
+    return Math.max(0, Math.ceilDiv(tokens, shape.tokensPerBlock()) - s.pages);
+  }
+
+  /**
+   * Spec 02 §3.4 as berth-1 has it, with the batch stage in the same pass, in order of admission:
+   * who lacks a page for its step takes those of the last that has any and is in no launched batch.
+   */
+  private void scheduleStepByStep(Rank rank) {
+    List<Sequence> list = List.copyOf(rank.active);
+    long most = Long.MAX_VALUE; // requests that may hold KV
+    if (config.transfer() == EngineConfig.Transfer.TRANSCEIVER) {
+      most = Math.max(stages * batchPositions, adp ? 2 : 1);
+      if (config.rangeEnd() > RequestState.RETIRING.value()) {
+        most += list.stream().filter(Sequence::retiring).count();
+      }
+    }
+    long free = freePages(rank);
+    long used = 0;
+    long admitted = 0;
+    int generationTokens = 0;
+    int contextTokens = 0;
+    int places = 0;
+    WaitReason closed = WaitReason.NONE; // of the batch
+    var chunked = new ArrayList<Sequence>();
+    int each = 1 + config.plan().shape().draftTokens();
+    boolean chunks = config.chunkedContext() != Chunking.NONE;
+    int end = list.size();
+    int i = 0;
+    while (i < end) {
+      Sequence s = list.get(i);
+      if (!inside(s)) {
+        admitted += s.state == RequestState.GENERATION_TRANSFER ? 1 : 0;
+        outside(rank, s);
+        i++;
+        continue;
+      }
+      if (admitted >= most) {
+        break;
+      }
+      long need = step(s);
+      if (used + need > free && need > 0) {
+        int victim = end - 1;
+        while (victim >= i && !(givesWay(list.get(victim)))) {
+          victim--;
+        }
+        for (int k = Math.max(victim, i); k < end; k++) {
+          if (inside(list.get(k))) {
+            rank.defer(WaitReason.PAGES);
+          } else {
+            outside(rank, list.get(k));
+          }
+        }
+        if (victim < i) {
+          shareTokens(rank, chunked, generationTokens);
+          return;
+        }
+        free += list.get(victim).pages;
+        pause(rank, list.get(victim));
+        end = victim;
+        continue;
+      }
+      i++;
+      if (s.state == RequestState.GENERATION_INIT) {
+        WaitReason reason = claim(rank, s, false);
+        if (reason != WaitReason.NONE) {
+          rank.defer(reason);
+          continue;
+        }
+        rank.claimed.remove(s); // what is started stays started
+        s.state = RequestState.GENERATION_TRANSFER;
+        rank.defer(WaitReason.TRANSFER);
+        admitted++;
+        used += need;
+        continue;
+      }
+      int remaining = s.prompt - s.context;
+      WaitReason reason = closed;
+      if (stages > 1 && s.flights > 0) {
+        reason = WaitReason.IN_FLIGHT;
+      } else if (reason == WaitReason.NONE && s.prefills() && chunks) {
+        reason =
+            generationTokens + contextTokens >= tokenLimit ? WaitReason.TOKENS : WaitReason.NONE;
+      } else if (reason == WaitReason.NONE && s.prefills()) {
+        reason = generationTokens + remaining > tokenLimit ? WaitReason.TOKENS : WaitReason.NONE;
+        closed = reason;
+      } else if (reason == WaitReason.NONE) {
+        reason = generationTokens + each > tokenLimit ? WaitReason.TOKENS : WaitReason.NONE;
+      }
+      boolean hadLease = s.lease;
+      if (reason == WaitReason.NONE) {
+        reason = claim(rank, s, true);
+        if (reason != WaitReason.NONE) {
+          rank.defer(reason);
+          // Who holds KV counts, seat or no seat.
+          admitted += hadLease ? 1 : 0;
+          used += hadLease ? need : 0;
+          continue;
+        }
+        if (s.prefills() && chunks) {
+          chunked.add(s);
+          contextTokens += remaining;
+        } else if (s.prefills()) {
+          rank.batch.positions.add(new Position(s, remaining, true, true));
+          generationTokens += remaining;
+        } else {
+          rank.grown.put(s, s.pages);
+          s.pages += need;
+          rank.batch.positions.add(new Position(s, each, true, false));
+          generationTokens += each;
+        }
+        places++;
+        closed = places == batchPositions ? WaitReason.BATCH : closed;
+      } else {
+        rank.defer(reason);
+      }
+      admitted++;
+      used += need;
+    }
+    for (; i < end; i++) {
+      if (inside(list.get(i))) {
+        rank.defer(WaitReason.BATCH);
+      } else {
+        outside(rank, list.get(i));
+      }
+    }
+    shareTokens(rank, chunked, generationTokens);
+  }
+
+  /** Contexts share what the others left of the tokens; who gets none gives back what it took. */
+  private void shareTokens(Rank rank, List<Sequence> chunked, int taken) {
+    int left = tokenLimit - taken;
+    for (Sequence s : chunked) {
+      int remaining = s.prompt - s.context;
+      int tokens = Math.min(remaining, left);
+      left -= tokens;
+      if (tokens > 0) {
+        rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
+      } else {
+        rank.defer(WaitReason.TOKENS);
+        if (rank.claimed.remove(s)) {
+          s.seat = false;
+          if (!rank.hadLease.contains(s)) {
+            s.lease = false;
+            s.pages = 0;
+          }
+        }
+      }
+    }
+  }
+
+  private boolean inside(Sequence s) {
+    return s.state == RequestState.GENERATION_INIT
+        || (s.state.value() >= RequestState.CONTEXT_INIT.value()
+            && s.state.value() < config.rangeEnd());
+  }
+
+  private static void outside(Rank rank, Sequence s) {
+    if (s.state == RequestState.GENERATION_TRANSFER) {
+      rank.defer(WaitReason.TRANSFER);
+    } else if (s.retiring()) {
+      rank.defer(WaitReason.RETIRING);
+    }
+  }
+
+  /** It holds pages, can begin again, and nothing that was launched writes them. */
+  private boolean givesWay(Sequence s) {
+    boolean started = s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT;
+    return inside(s) && started && s.flights == 0;
+  }
+
+  private static void pause(Rank rank, Sequence s) {
+    s.before += s.settled;
+    s.prompt += s.settled;
+    s.maxNewTokens -= s.settled;
+    s.settled = s.context = 0;
+    s.state = RequestState.CONTEXT_INIT;
+    s.seat = s.lease = false;
+    s.pages = 0;
+    rank.paused++;
   }
 
   private static void launch(Batch batch) {
@@ -667,8 +876,8 @@ public final class NaiveFleet {
       } else if (p.makesToken) {
         s.settled++;
         rank.tokensOut++;
-        if (s.settled
-            >= Math.min(s.maxNewTokens, stopAt.getOrDefault(s.request.id(), s.maxNewTokens))) {
+        int stop = stopAt.getOrDefault(s.request.id(), Integer.MAX_VALUE);
+        if (s.settled >= s.maxNewTokens || s.before + s.settled >= stop) {
           end(rank, s, "FINISHED");
         }
       }
@@ -701,7 +910,7 @@ public final class NaiveFleet {
   private static void leaveIfLanded(Rank rank, Sequence s) {
     if (s.flights == 0) {
       rank.over.remove(s);
-      rank.done.add(s.request.id() + ":" + s.end + ":" + s.settled);
+      rank.done.add(s.request.id() + ":" + s.end + ":" + (s.before + s.settled));
     }
   }
 

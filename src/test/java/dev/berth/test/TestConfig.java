@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.test;
 
+import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.Chunking;
 import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
@@ -13,7 +12,7 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
-import dev.berth.request.WaitingQueue;
+import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import java.util.Optional;
 
@@ -29,6 +28,7 @@ public final class TestConfig {
   private long pages = -1;
   private FillGate gate = FillGate.NONE;
   private RankCap cap = RankCap.HARD;
+  private QueueRules queue = QueueRules.FCFS;
 
   private TestConfig(int batch) {
     shape = WorkerShape.builder(batch);
@@ -137,6 +137,11 @@ public final class TestConfig {
     return this;
   }
 
+  public TestConfig queue(QueueRules rules) {
+    queue = rules;
+    return this;
+  }
+
   public EngineConfig build() {
     SeatPlan plan = SeatPlan.of(shape.build(), policy).orThrow().withWhatIf(whatIf.build());
     EngineConfig defaults = EngineConfig.of(plan, role);
@@ -145,12 +150,12 @@ public final class TestConfig {
         role,
         rangeEnd,
         mark.orElse(defaults.mark()),
-        role == WorkerRole.GENERATION ? Transfer.TRANSCEIVER : Transfer.NONE,
+        EngineConfig.transfer(role),
         chunking,
         pages,
         gate,
         RetiringTokens.EXCLUDED,
         cap,
-        WaitingQueue.Policy.FCFS);
+        queue);
   }
 }
