@@ -588,7 +588,7 @@ class KvRulesTest {
     for (KvLevel level : KvLevel.values()) {
       KvSizes sizes = KvSizes.device(1).with(level, 1 << 20);
       code(
-          Code.MEMORY,
+          level == KvLevel.DISK ? Code.CONFIGURATION : Code.MEMORY,
           () -> KvCache.create(huge, config().withMemory(KvConfig.Memory.HOST), sizes).close());
     }
   }
