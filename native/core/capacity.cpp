@@ -4,6 +4,9 @@
 #include "core/capacity.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <limits>
 
 #include "core/batch_pass.hpp"
 
@@ -74,8 +77,8 @@ class CapacityPass {
   bool started(const berth_row &row) const {
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
-  void look(int32_t index, const berth_row &row) {
-    if (gate_ && row.lease < 0) gate_->look(index);
+  int32_t look(int32_t index, const berth_row &row) {
+    return gate_ && row.lease < 0 ? gate_->look(index) : static_cast<int32_t>(BERTH_WAIT_NONE);
   }
   bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
   // False: no seat or lease for it.
@@ -126,11 +129,19 @@ class CapacityPass {
     if (cross_reuse_ && cross_keys_ && side.cross_first_block) t_.cross_keys.insert(side.cross_first_block);
   }
   // D2, D3: berth-1 waits only for those that do run: in flight, or taken in this pass.
-  bool seeds(const berth_row &row) const {
+  bool seeds(int32_t index, const berth_row &row) const {
+    // A key stays until its block can be found, which with overlap is after the context has become a generation.
+    if (gate_) return row.in_flight > 0 && t_.side[index].first_block != 0;
     if (!is_context(row.state) || is_first_chunk(row)) return false;
     if (own_) return row.in_flight > 0;
     // With both stages in one call, who waits for its encoder was dropped before (spec 02 section 2).
     return rules_.stages == BERTH_STAGE_CAPACITY || !awaits_encoder(row);
+  }
+  void seed() {
+    for (int32_t k = 0; k < plan_.active; ++k) {
+      const int32_t index = t_.active[k];
+      if (t_.sound(index) && seeds(index, t_.rows[index])) register_keys(index);
+    }
   }
   void begin_delays(bool cross_keys) {
     cross_keys_ = cross_keys;
@@ -217,30 +228,67 @@ Status CapacityPass::rest(int32_t from, int32_t reason) {
   return Status::kOk;
 }
 
-// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else. Who doesn't pass
-// is left to the caller, which decides by the rules themselves.
+static_assert(offsetof(berth_row, flags) == offsetof(berth_row, state) + 4);
+static_assert(offsetof(berth_row, lease) == offsetof(berth_row, seat) + 4);
+static_assert(offsetof(berth_row, in_flight) == offsetof(berth_row, adapter) + 4);
+static_assert(offsetof(berth_row, beam_width) == offsetof(berth_row, adapter) + 6);
+
+// Fields of a row that lie side by side, compared in one go: those bytes that the mask has set. Not all are whole
+// fields: of a seat, a lease or an adapter the sign alone says whether there is one.
+template <size_t kFrom>
+class Fields {
+ public:
+  // The bits that count, and what they must be.
+  Fields(const berth_row &mask, const berth_row &wanted) : mask_(load(mask)), wanted_(load(wanted) & mask_) {}
+  uint64_t differ(const berth_row &row) const { return (load(row) & mask_) ^ wanted_; }
+
+ private:
+  static uint64_t load(const berth_row &row) {
+    uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const char *>(&row) + kFrom, sizeof word);
+    return word;
+  }
+  const uint64_t mask_, wanted_;
+};
+
+// One pass over rows of a cache line each is what an iteration costs, so this loop does nothing else: three words of a
+// row say whether it simply runs. Who doesn't pass is left to the caller, which decides by the rules themselves.
 template <bool kStep, bool kSeats>
 int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const BatchPass::Plain plain = batch_ ? batch_->plain() : BatchPass::Plain{};
-  const int32_t from = std::max<int32_t>(BERTH_STATE_GENERATION_TRANSFER_COMPLETE, rules_.range_begin);
-  const int32_t to = std::min<int32_t>(BERTH_STATE_RETIRING + 1, rules_.range_end);
-  const int32_t first = batch_ ? std::max(from, plain.range_begin) : from;
-  const int32_t behind = batch_ ? std::min(to, plain.range_end) : to;
-  if (behind <= first) return i;
-  const uint32_t states = static_cast<uint32_t>(behind - first);
+  const int32_t begin = std::max(rules_.range_begin, batch_ ? plain.range_begin : 0);
+  const int32_t behind = std::min(rules_.range_end, batch_ ? plain.range_end : rules_.range_end);
+  if (begin > BERTH_STATE_GENERATION || behind <= BERTH_STATE_GENERATION) return i;
   const int32_t room = std::min(rules_.max_requests - admitted_ - runs_, batch_ ? plain.places : end);
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
-  const int32_t in_flight = rules_.exclusive_flight == 1 ? -1 : 0;  // the bits of in_flight that count
-  const int32_t berth_demand::*const step = rules_.lookahead == 2 ? &berth_demand::two_step : &berth_demand::one_step;
 
+  berth_row mask{}, wanted{};
+  constexpr int32_t kSign = std::numeric_limits<int32_t>::min();
+  mask.state = -1;
+  wanted.state = BERTH_STATE_GENERATION;
+  mask.flags = wanted.flags = BERTH_ROW_CHECKED;
+  mask.adapter = wanted.adapter = kSign;
+  if (batch_) {
+    mask.in_flight = rules_.exclusive_flight == 1 ? -1 : 0;
+    mask.beam_width = -1;
+    wanted.beam_width = static_cast<int16_t>(plain.beam);
+  }
+  if (kSeats && batch_) mask.seat = mask.lease = kSign;
+  const Fields<offsetof(berth_row, state)> state_flags(mask, wanted);
+  const Fields<offsetof(berth_row, adapter)> adapter_flight_beam(mask, wanted);
+  const Fields<offsetof(berth_row, seat)> seat_lease(mask, wanted);
+
+  const int32_t berth_demand::*const step = rules_.lookahead == 2 ? &berth_demand::two_step : &berth_demand::one_step;
   const uint32_t rows = static_cast<uint32_t>(t_.rows.size());
   const int32_t *active = t_.active.data();
-  berth_row *row_of = t_.rows.data();
+  const berth_row *row_of = t_.rows.data();
   const berth_demand *demand_of = t_.demand.data();
   int32_t *fitting = t_.fitting.data() + fitting_;
   int32_t *generations = batch_ ? plain.out : nullptr;
   const int32_t started_at = i;
+  const int64_t beam = batch_ ? plain.beam : 0;
   int64_t tokens = plain.tokens;
+  const int64_t max_tokens = batch_ ? plain.max_tokens : std::numeric_limits<int64_t>::max();
   int64_t pages = kStep ? used[0] : free_[0];
   const int64_t free = free_[0];
   for (; i < last; ++i) {
@@ -249,29 +297,18 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
       if (i + kAhead < last) __builtin_prefetch(row_of + active[i + kAhead]);
     }
     if (index >= rows) break;
-    berth_row &row = row_of[index];
-    if (!(row.flags & BERTH_ROW_CHECKED) | (static_cast<uint32_t>(row.state - first) >= states) | (row.adapter >= 0)) {
-      break;
-    }
+    const berth_row &row = row_of[index];
+    uint64_t differs =
+        state_flags.differ(row) | adapter_flight_beam.differ(row) | static_cast<uint16_t>(row.wait_reason);
+    if constexpr (kSeats) differs |= seat_lease.differ(row);
     const berth_demand &demand = demand_of[index];
-    int64_t after = pages;
-    if constexpr (kStep) {
-      after += demand.*step - static_cast<int64_t>(demand.credit);
-      if (after > free) break;
-    } else {
-      after -= demand.remaining - static_cast<int64_t>(demand.credit);
-    }
-    if (batch_) {
-      const int64_t total = tokens + row.beam_width + row.draft_tokens;
-      if (((row.in_flight & in_flight) != 0) | (kSeats & ((row.seat | row.lease) < 0)) |
-          (row.beam_width != plain.beam) | (total > plain.max_tokens))
-        break;
-      tokens = total;
-      *generations++ = static_cast<int32_t>(index);
-    }
+    const int64_t total = tokens + beam + row.draft_tokens;
+    const int64_t after = kStep ? pages + demand.*step - demand.credit : pages - demand.remaining + demand.credit;
+    if (differs || total > max_tokens || (kStep && after > free)) break;
+    tokens = total;
     pages = after;
-    *fitting++ = static_cast<int32_t>(index);
-    Table::runs(row);
+    fitting[i - started_at] = static_cast<int32_t>(index);
+    if (batch_) generations[i - started_at] = static_cast<int32_t>(index);
   }
   const int32_t taken = i - started_at;
   admitted_ += taken;
@@ -332,7 +369,7 @@ Status CapacityPass::to_completion(bool static_batch) {
       running[runs_++] = index;
       continue;
     }
-    if (delays && seeds(row)) register_keys(index);
+    if (delays && !gate_ && seeds(index, row)) register_keys(index);
     if (row.state != BERTH_STATE_GENERATION_INIT && !inside) {
       claim_retiree(row);
       if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8: what is on the way will want its pages
@@ -353,6 +390,7 @@ Status CapacityPass::to_completion(bool static_batch) {
     }
   }
 
+  if (delays && gate_ && receivings + other > 0) seed();
   take_running(running, delays);
   if (static_batch && (own_ ? admitted_ : fitting_) > 0) {  // D8
     for (int32_t k = 0; k < receivings; ++k) t_.wait(t_.rows[receiving[k]], BERTH_WAIT_BATCH);
@@ -514,14 +552,15 @@ Status CapacityPass::max_utilization() {
       end_simulation();
       return t_.refuse(index, BERTH_FIELD_STATE);
     }
-    look(index, row);
+    if (const int32_t kept_out = look(index, row); kept_out != BERTH_WAIT_NONE) {  // nobody gives way for it
+      t_.wait(row, kept_out);
+      ++i;
+      continue;
+    }
     if (may_delay_ && is_first_chunk(row)) {
       if (!seeded) {
         seeded = true;
-        for (int32_t k = 0; k < plan_.active; ++k) {
-          if (!t_.sound(t_.active[k])) continue;
-          if (seeds(t_.rows[t_.active[k]])) register_keys(t_.active[k]);
-        }
+        seed();
       }
       if (delayed(index, row)) {
         t_.wait(row, BERTH_WAIT_PREFIX);

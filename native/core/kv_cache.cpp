@@ -561,6 +561,8 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
   const int32_t blocks = ceil_div(capacity, tpb);
   // A state that was moved into the index comes back with the next resume.
   if (!s.active || (s.state_block != kNone && history > s.history)) return Status::kState;
+  if (s.scratch != 0 && history > s.history && !passes_scratch(s, history)) return Status::kState;
+  const bool share = op != nullptr && (op->flags & BERTH_KV_SCRATCH) != 0 && s.beams == 1;
   if (blocks > s.blocks) {
     Needs needs{};
     Needs gains{};
@@ -571,10 +573,13 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
       const int64_t skipped =
           std::max<int64_t>(0, std::min<int64_t>(stale.second, blocks) - std::max<int64_t>(stale.first, s.blocks));
       needs[g] += (blocks - s.blocks - skipped) * s.beams;
+      const LifeCycle::Range shared = scratch(l, s, capacity, history, share);
+      needs[g] -= shared.second - shared.first;
+      needs[g] += ceil_div(shared.second - shared.first, layout_.scratch_blocks(l));
       if (life(l).full() || history == s.history) continue;
       for (int64_t b = std::max(stale.first, life(l).stale(s.history, tpb).second);
            b < std::min<int64_t>(stale.second, s.blocks); ++b) {
-        for (int32_t j = 0; j < s.beams; ++j) gains[g] += b >= own(s, j) && pages(s, j, l)[b] != kNone;
+        for (int32_t j = 0; j < s.beams; ++j) gains[g] += b >= own(s, j) && counts(l, pages(s, j, l)[b]);
       }
     }
     if (!ensure(0, needs, gains, op)) return Status::kExhausted;
@@ -583,25 +588,40 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
     for (int32_t l = 0; l < life_cycles(); ++l) {
       if (life(l).state()) continue;
       const LifeCycle::Range stale = life(l).stale(history, tpb);
+      const LifeCycle::Range shared = scratch(l, s, capacity, history, share);
       const int32_t g = group_of(l);
+      int32_t slot = kNone;
       for (int32_t j = 0; j < s.beams; ++j) {
         int32_t *list = pages(s, j, l);
-        if (stale.second <= s.blocks || life(l).full()) {
+        if ((stale.second <= s.blocks && shared.first == shared.second) || life(l).full()) {
           take(g, list + s.blocks, blocks - s.blocks);
           held_[at(g)] += blocks - s.blocks;
         } else {
           for (int32_t b = s.blocks; b < blocks; ++b) {
             list[b] = kNone;
             if (b >= stale.first && b < stale.second) continue;
-            take(g, list + b, 1);
-            ++held_[at(g)];
+            const bool shares = b >= shared.first && b < shared.second;
+            const int32_t number = shares ? static_cast<int32_t>((b - shared.first) % layout_.scratch_blocks(l)) : 0;
+            if (number == 0) {
+              take(g, &slot, 1);
+              ++held_[at(g)];
+            }
+            list[b] = shares ? KvLayout::scratch_entry(slot, number, layout_.scratch_blocks(l)) : slot;
+            if (shares) s.scratch = 1;
           }
         }
         edit(s, j, l, s.blocks, blocks);
       }
     }
   } else {
+    // What shares a slot is given up as a whole.
+    for (int32_t l = 0; s.scratch != 0 && blocks < s.blocks && history == s.history && l < life_cycles(); ++l) {
+      for (int32_t b = s.in_index; b < blocks; ++b) {
+        if (!life(l).state() && pages(s, 0, l)[b] < kNone) return Status::kState;
+      }
+    }
     advance(s, static_cast<int32_t>(history));
+    if (blocks < s.blocks) s.scratch = 0;
     for (int32_t l = 0; blocks < s.blocks && l < life_cycles(); ++l) {
       if (life(l).state()) continue;
       for (int32_t j = 0; j < s.beams; ++j) {
@@ -646,9 +666,48 @@ Status KvCache::grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept 
   return resize(*s, capacity, history, nullptr);
 }
 
+// New blocks of a life cycle that are only looked at until the capacity is computed: they share slots, where layers can
+// take turns (spec 03 section 10).
+LifeCycle::Range KvCache::scratch(int32_t l, const Sequence &s, int64_t capacity, int64_t history,
+                                  bool wanted) const noexcept {
+  if (!wanted || layout_.scratch_blocks(l) == 1) return {0, 0};
+  const int32_t tpb = config_.tokens_per_block;
+  const LifeCycle::Range passed = life(l).stale(capacity, tpb);
+  const int64_t now = life(l).stale(history, tpb).second;
+  const int64_t first = std::max({passed.first, now, int64_t{s.blocks}, int64_t{ceil_div(history, tpb)}});
+  return {first, std::max(first, std::min<int64_t>(passed.second, ceil_div(capacity, tpb)))};
+}
+
+// Whether at that history nobody looks at a block any more that shares a slot.
+bool KvCache::passes_scratch(const Sequence &s, int64_t history) const noexcept {
+  for (int32_t l = 0; l < life_cycles(); ++l) {
+    if (life(l).full() || life(l).state()) continue;
+    const int64_t passed = life(l).stale(history, config_.tokens_per_block).second;
+    for (int64_t b = std::max<int64_t>(passed, s.in_index); b < s.blocks; ++b) {
+      if (pages(s, 0, l)[b] < kNone) return false;
+    }
+  }
+  return true;
+}
+
+void KvCache::release_scratch(Sequence &s) noexcept {
+  for (int32_t l = 0; s.scratch != 0 && l < life_cycles(); ++l) {
+    if (life(l).full() || life(l).state()) continue;
+    int32_t *list = pages(s, 0, l);
+    for (int32_t b = s.in_index; b < s.blocks; ++b) {
+      if (list[b] >= kNone) continue;
+      put_private(l, list, b, b + 1);
+      list[b] = kNone;
+      if (s.active) backend_->edit(l, s.row, b, 1, nullptr);
+    }
+  }
+  s.scratch = 0;
+}
+
 // History moves on: blocks that left a window are let go.
 void KvCache::advance(Sequence &s, int32_t history) noexcept {
   if (history == s.history) return;
+  release_scratch(s);
   const int32_t tpb = config_.tokens_per_block;
   if (full_count_ != life_cycles()) {
     for (int32_t l = 0; l < life_cycles(); ++l) {
@@ -716,6 +775,10 @@ Status KvCache::commit(Sequence &s, std::span<const int32_t> tokens, bool end) n
   const int64_t committed = s.committed + static_cast<int64_t>(tokens.size());
   if (committed > s.capacity) return Status::kArgument;
   if (s.minimal != 0 && s.committed != s.history && committed != s.history) return Status::kArgument;
+  if (s.scratch != 0 && committed > s.history) {
+    if (!passes_scratch(s, committed)) return Status::kState;
+    release_scratch(s);
+  }
   const int32_t tpb = config_.tokens_per_block;
   int32_t begun = s.committed % tpb;
   const int32_t *next = tokens.data();
@@ -901,6 +964,7 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
   if (!within(op.a, 1, config_.beams)) return Status::kArgument;
   if (!s.active) return Status::kState;
   const int32_t beams = op.a;
+  if (s.scratch != 0 && beams > 1) return Status::kState;
   if (s.row + beams > config_.rows) return Status::kArgument;
   for (int32_t j = s.beams; j < beams; ++j) {
     if (row_owner_[at(s.row + j)] != 0) return Status::kAlready;
@@ -1013,7 +1077,9 @@ void KvCache::put_private(int32_t l, const int32_t *list, int32_t first, int32_t
     return;
   }
   for (int32_t b = first; b < end; ++b) {
-    if (list[b] != kNone) put(group_of(l), list + b, 1);
+    if (!counts(l, list[b])) continue;
+    const int32_t slot = slot_of_entry(l, list[b]);
+    put(group_of(l), &slot, 1);
   }
 }
 
@@ -1235,6 +1301,7 @@ Status KvCache::gather(berth_kv_batch &batch, size_t n, int64_t tokens, int64_t 
   gather.queries = {row + 3 * n, n};
   gather.states = {row + 4 * n, n * at(state_count_)};
   gather.table = batch.table_address;
+  gather.buffer_table = batch.buffer_address;
   gather.slot_mapping = batch.mapping_address;
   gather.csr_indptr = batch.indptr_address;
   gather.csr_indices = batch.indices_address;
@@ -1511,8 +1578,8 @@ int32_t KvCache::broken() const {
             if (s.active && list[b] != loc(path[at(b)], l)) return 7;
             if (!life(l).full()) ++holds[at(special_of_[at(l)]) * at(config_.index_blocks) + at(path[at(b)])];
           } else if (list[b] != kNone) {
-            see(0, g, list[b]);
-            ++held[at(g)];
+            if (list[b] < kNone && (s.scratch == 0 || j != 0)) return 17;
+            if (counts(l, list[b])) see(0, g, slot_of_entry(l, list[b])), ++held[at(g)];
           } else if (s.active && j == 0 && !(b >= stale.first && b < stale.second)) {
             return 8;
           }

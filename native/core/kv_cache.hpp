@@ -146,8 +146,9 @@ class KvCache {
     int32_t blocks;    // ceil(capacity / tokens a block)
     int32_t in_index;  // the first so many belong to the index
     int32_t next_free;
-    bool minimal;  // of windows and states only what the next turn needs is kept
-    bool lost;     // it was shortened, and nobody was told
+    bool minimal;     // of windows and states only what the next turn needs is kept
+    bool lost;        // it was shortened, and nobody was told
+    int16_t scratch;  // 1: a chunk's blocks share slots, until the history has passed them
   };
   static_assert(sizeof(Sequence) == 64);
   struct Cold {
@@ -236,6 +237,9 @@ class KvCache {
   void copy_private(Sequence &s) noexcept;
   void suspend(Sequence &s) noexcept;
   Status resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept;
+  LifeCycle::Range scratch(int32_t l, const Sequence &s, int64_t capacity, int64_t history, bool wanted) const noexcept;
+  bool passes_scratch(const Sequence &s, int64_t history) const noexcept;
+  void release_scratch(Sequence &s) noexcept;
   Status commit(Sequence &s, berth_kv_op &op) noexcept;
   Status commit(Sequence &s, std::span<const int32_t> tokens, bool end) noexcept;
   void commit_blocks(Sequence &s, const int32_t *tokens, int32_t n) noexcept;
@@ -329,6 +333,13 @@ class KvCache {
   void drop_run(int32_t run) noexcept;
   void take(int32_t group, int32_t *out, int32_t n) noexcept;
   void put(int32_t group, const int32_t *slots, int32_t n) noexcept;
+  // Whether an entry of a sequence's list stands for a slot: the first of those that share one does.
+  bool counts(int32_t l, int32_t entry) const noexcept {
+    return entry >= 0 || (entry < kNone && KvLayout::scratch_number(entry, layout_.scratch_blocks(l)) == 0);
+  }
+  int32_t slot_of_entry(int32_t l, int32_t entry) const noexcept {
+    return entry >= 0 ? entry : KvLayout::scratch_slot(entry, layout_.scratch_blocks(l));
+  }
   void put_private(int32_t l, const int32_t *list, int32_t first, int32_t end) noexcept;
   int32_t &loc(int32_t block, int32_t l) noexcept { return locs_[at(block) * layout_.life_cycles().size() + at(l)]; }
   int32_t loc(int32_t block, int32_t l) const noexcept {

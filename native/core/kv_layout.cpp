@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 namespace berth {
 namespace {
@@ -150,9 +152,27 @@ Status KvLayout::plan(std::span<const berth_kv_buffer> buffers, int32_t tokens_p
       return Status::kArgument;
     }
   }
+  layout.plan_scratch(buffers);
   out = std::move(layout);
   bad = -1;
   return Status::kOk;
+}
+
+void KvLayout::plan_scratch(std::span<const berth_kv_buffer> buffers) {
+  std::map<std::pair<int32_t, int32_t>, int32_t> groups;  // view, role
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const auto [group, added] =
+        groups.emplace(std::pair{places_[i].view, buffers[i].role}, static_cast<int32_t>(peers_.size()));
+    if (added) peers_.emplace_back();
+    peers_of_.push_back(group->second);
+    peers_[static_cast<size_t>(group->second)].push_back(places_[i].ordinal);
+  }
+  for (const LifeCycle &l : life_cycles_) scratch_.push_back(l.full() || l.state() ? 1 : kMaxBuffers);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    int32_t &blocks = scratch_[static_cast<size_t>(places_[i].life_cycle)];
+    const auto peers = static_cast<int32_t>(peers_[static_cast<size_t>(peers_of_[i])].size());
+    blocks = places_[i].expansion == 1 ? std::min(blocks, peers) : 1;
+  }
 }
 
 KvLayout KvLayout::counted(int32_t tokens_per_block) {
@@ -160,6 +180,7 @@ KvLayout KvLayout::counted(int32_t tokens_per_block) {
   layout.tokens_per_block_ = tokens_per_block;
   layout.groups_ = 1;
   layout.life_cycles_ = {{LifeCycle::kFull, 0, 0, 0}};
+  layout.scratch_ = {1};
   return layout;
 }
 

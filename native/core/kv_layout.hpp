@@ -76,6 +76,24 @@ class KvLayout {
   const std::vector<View> &views() const noexcept { return views_; }
   const std::vector<Place> &places() const noexcept { return places_; }  // by buffer
 
+  // Scratch (spec 03 section 10): while one layer computes a chunk, what the life cycle's other layers have in a slot
+  // is free for its blocks. So many blocks share a slot; 1: no layer has room in a slot but its own.
+  int32_t scratch_blocks(int32_t life_cycle) const noexcept { return scratch_[static_cast<size_t>(life_cycle)]; }
+  // A table's entry for such a block: the blocks of a slot are numbered. Below -1.
+  static int32_t scratch_entry(int32_t slot, int32_t number, int32_t blocks) noexcept {
+    return static_cast<int32_t>(-2 - (int64_t{slot} * blocks + number));
+  }
+  static int32_t scratch_slot(int32_t entry, int32_t blocks) noexcept {
+    return static_cast<int32_t>((-2 - int64_t{entry}) / blocks);
+  }
+  static int32_t scratch_number(int32_t entry, int32_t blocks) noexcept {
+    return static_cast<int32_t>((-2 - int64_t{entry}) % blocks);
+  }
+  // Where in its slot a buffer's scratch block of that number lies.
+  int32_t scratch_ordinal(size_t buffer, int32_t number) const noexcept {
+    return peers_[static_cast<size_t>(peers_of_[buffer])][static_cast<size_t>(number)];
+  }
+
   int64_t slot_bytes(int32_t group) const noexcept;
   // Most slots that a group may have so that no page index passes 2^31 - 1.
   int64_t max_slots(int32_t group) const noexcept;
@@ -87,6 +105,11 @@ class KvLayout {
   std::vector<Pool> pools_;
   std::vector<View> views_;
   std::vector<Place> places_;
+  void plan_scratch(std::span<const berth_kv_buffer> buffers);
+
+  std::vector<int32_t> scratch_;             // by life cycle
+  std::vector<int32_t> peers_of_;            // by buffer
+  std::vector<std::vector<int32_t>> peers_;  // ordinals of the buffers of one role in one pool of a life cycle
 };
 
 }  // namespace berth

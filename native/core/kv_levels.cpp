@@ -680,10 +680,10 @@ int32_t KvCache::check_transfers(std::vector<uint16_t> &holds, std::vector<int64
       return;
     }
     if (flight.follower != kNone) return;
-    if (flight_of(flight.block, l) != number + 1) broken = 17;
-    if (loc(flight.block, l) != (kDisk << kLevelShift | flight.disk)) broken = 18;
+    if (flight_of(flight.block, l) != number + 1) broken = 21;
+    if (loc(flight.block, l) != (kDisk << kLevelShift | flight.disk)) broken = 22;
   });
-  if (depth_ != 0 && (up + down != free_flights_.capacity() - free_flights_.free() || down != writes_)) broken = 19;
+  if (depth_ != 0 && (up + down != free_flights_.capacity() - free_flights_.free() || down != writes_)) broken = 23;
   // All of a run's pages are on its level.
   for (int32_t root = tree_ ? tree_->first_root() : kNone; root != kNone; root = tree_->run(root).next_sibling) {
     std::vector<int32_t> todo = {root};
@@ -693,7 +693,7 @@ int32_t KvCache::check_transfers(std::vector<uint16_t> &holds, std::vector<int64
       for (int32_t c = r.first_child; c != kNone; c = tree_->run(c).next_sibling) todo.push_back(c);
       for (int32_t b = r.length == 0 ? kNone : r.first; b != kNone; b = tree_->next(b)) {
         for (int32_t l = 0; l < life_cycles(); ++l) {
-          if (life(l).full() && level_of(loc(b, l)) != r.level) broken = 20;
+          if (life(l).full() && level_of(loc(b, l)) != r.level) broken = 24;
         }
       }
     }

@@ -819,11 +819,11 @@ void PrefixTree::set_expiry(int32_t run, int64_t when) noexcept {
   heap_up(static_cast<int32_t>(heap_.size()) - 1);
 }
 
-void PrefixTree::fall(int32_t run, int32_t priority) noexcept {
+void PrefixTree::fall(int32_t run, int32_t default_priority) noexcept {
   Run &r = runs_[at(run)];
   const bool listed = r.listed;
   if (listed) unlist(run);
-  r.priority = static_cast<uint8_t>(priority);
+  r.priority = static_cast<uint8_t>(default_priority);
   if (r.dependents == 0 || r.rank < r.priority) r.rank = r.priority;
   if (listed) list(run);
 }

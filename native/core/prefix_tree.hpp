@@ -312,7 +312,7 @@ class PrefixTree {
   void heap_up(int32_t i) noexcept;
   void heap_down(int32_t i) noexcept;
   void set_expiry(int32_t run, int64_t when) noexcept;
-  void fall(int32_t run, int32_t priority) noexcept;
+  void fall(int32_t run, int32_t default_priority) noexcept;
 
   Config config_;
   ZeroedArray<int32_t> tokens_;

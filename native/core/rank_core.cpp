@@ -511,8 +511,11 @@ void RankCore::set_demand(int32_t index) {
 }
 
 // Others may have stored or evicted what it would find.
-void RankCore::look(int32_t index) {
+int32_t RankCore::look(int32_t index) {
   if (caches_) set_demand(index);
+  const bool receives = rows_[index].state == BERTH_STATE_GENERATION_INIT;
+  const bool counts = receives && config_.policy_set == BERTH_SET_TRTLLM;
+  return counts && resident_ >= config_.max_resident ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
 }
 
 // Without a promise: what its next step takes.
@@ -781,7 +784,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   }
   if (caches_) {
     pages_.computed(entry.row, entry.position + (entry.kind == BERTH_ENTRY_CONTEXT ? entry.tokens : 1));
-    if (config_.prefix_sharing && is_context(row.state)) {
+    if (table_.side[entry.row].first_block != 0) {
       table_.side[entry.row].first_block = pages_.next_key(entry.row, row.prompt_tokens);
     }
   }

@@ -61,7 +61,7 @@ class RankCore final : private SeatGate {
   // Seats and leases for the scheduler: state 8 takes a lease and pages, whoever runs a seat too.
   int32_t take(int32_t row) override;
   void give_back(int32_t row) override;
-  void look(int32_t row) override;
+  int32_t look(int32_t row) override;
   void pause(int32_t row, int64_t *freed) override;
   Status build_batch();
   void start_receives();

@@ -67,8 +67,9 @@ class KeySet {
 class SeatGate {
  public:
   virtual ~SeatGate() = default;
-  // A row without a lease is about to be judged: its demands and what it would reuse are to be up to date.
-  virtual void look(int32_t row) = 0;
+  // A row without a lease is about to be judged: its demands and what it would reuse are to be up to date. What keeps
+  // it out whatever pages there are: berth_wait_reason.
+  virtual int32_t look(int32_t row) = 0;
   // The row gives way: takes its seat, lease and pages. freed[pools]: what came free.
   virtual void pause(int32_t row, int64_t *freed) = 0;
   // Takes what the row lacks; the reason if it can't be had: berth_wait_reason, NONE for success.

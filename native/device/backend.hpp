@@ -28,6 +28,7 @@ struct Gather {
   std::span<const int32_t> queries;  // tokens of this batch
   std::span<const int32_t> states;   // [state life cycles][rows]: slots
   uint64_t table = 0;                // int32[views][output_rows][2][max_blocks]: key pages, value pages
+  uint64_t buffer_table = 0;  // int32[buffers][output_rows][max_blocks]: each buffer's own pages, scratch ones too
   uint64_t slot_mapping = 0;  // int64[life cycles][output_tokens]: slot * tokens a block + offset of each query token
   uint64_t csr_indptr = 0;    // int32[views][rows + 1]
   uint64_t csr_indices = 0;   // int32[views][csr_capacity]

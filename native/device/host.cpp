@@ -13,7 +13,8 @@ namespace berth::device {
 namespace {
 
 int32_t *ints(uint64_t address) noexcept { return reinterpret_cast<int32_t *>(static_cast<uintptr_t>(address)); }
-// A row of a table (spec 03 section 4.2): slots to page indices, keys and values. The ranges were checked at creation.
+// A row of a table (spec 03 section 4.2): slots to page indices, keys and values. The ranges were checked at creation;
+// what is below zero (no page, or scratch) makes no index, so it doesn't matter that its product wraps.
 struct Indices {
   int32_t scale;
   int32_t value_offset;
@@ -24,17 +25,17 @@ struct Indices {
   if (x.bad == -1) {  // all ones, as the sign spread over a word
     for (int32_t b = 0; b < n; ++b) {
       const int32_t none = slots[b] >> 31;
-      const int32_t key = slots[b] * x.scale;
-      keys[b] = key | none;
-      values[b] = (key + x.value_offset) | none;
+      const uint32_t key = static_cast<uint32_t>(slots[b]) * static_cast<uint32_t>(x.scale);
+      keys[b] = static_cast<int32_t>(key) | none;
+      values[b] = static_cast<int32_t>(key + static_cast<uint32_t>(x.value_offset)) | none;
     }
     return;
   }
   for (int32_t b = 0; b < n; ++b) {
     const int32_t none = slots[b] >> 31;
-    const int32_t key = slots[b] * x.scale;
-    keys[b] = (key & ~none) | (x.bad & none);
-    values[b] = ((key + x.value_offset) & ~none) | (x.bad & none);
+    const uint32_t key = static_cast<uint32_t>(slots[b]) * static_cast<uint32_t>(x.scale);
+    keys[b] = (static_cast<int32_t>(key) & ~none) | (x.bad & none);
+    values[b] = (static_cast<int32_t>(key + static_cast<uint32_t>(x.value_offset)) & ~none) | (x.bad & none);
   }
 }
 void index_row_any(const int32_t *slots, int32_t n, const Indices &x, int32_t *keys, int32_t *values) noexcept {
@@ -323,6 +324,7 @@ int32_t HostBackend::perform(uint64_t number) noexcept {
 
 void HostBackend::do_gather(const Gather &gather) noexcept {
   if (gather.table != 0 || gather.csr_indptr != 0) do_views(gather);
+  if (gather.buffer_table != 0) do_buffers(gather);
   do_tokens(gather);
 }
 
@@ -360,6 +362,33 @@ void HostBackend::do_views(const Gather &gather) noexcept {
         indptr[i + 1] = at;
         if (v == 0) ints(gather.csr_last)[i] = length == 0 ? 0 : (length - 1) % tpb + 1;
       }
+    }
+  }
+}
+
+void HostBackend::do_buffers(const Gather &gather) noexcept {
+  const size_t n = gather.rows.size();
+  const size_t width = static_cast<size_t>(max_blocks_);
+  for (size_t i = 0; i < layout_.places().size(); ++i) {
+    const KvLayout::Place &place = layout_.places()[i];
+    const int64_t scale = layout_.views()[static_cast<size_t>(place.view)].scale;
+    const int32_t shared = layout_.scratch_blocks(place.life_cycle);
+    int32_t *out = ints(gather.buffer_table) + i * static_cast<size_t>(gather.output_rows) * width;
+    for (size_t r = 0; r < n; ++r) {
+      const int32_t *row = table(place.life_cycle) + static_cast<size_t>(gather.rows[r]) * width;
+      for (int32_t b = 0; b < gather.blocks[r]; ++b) {
+        int64_t page = gather.bad_value;
+        if (row[b] >= 0) {
+          page = row[b] * scale + int64_t{place.ordinal} * place.expansion;
+        } else if (row[b] < -1) {
+          page = KvLayout::scratch_slot(row[b], shared) * scale +
+                 layout_.scratch_ordinal(i, KvLayout::scratch_number(row[b], shared));
+        }
+        out[r * width + static_cast<size_t>(b)] = static_cast<int32_t>(page);
+      }
+    }
+    if (gather.clear_padding) {
+      std::fill(out + n * width, out + static_cast<size_t>(gather.output_rows) * width, gather.bad_value);
     }
   }
 }

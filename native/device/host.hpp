@@ -76,6 +76,7 @@ class HostBackend : public Backend, private IoPool::Worker {
   void do_copy(const PageCopy &copy) noexcept;
   void do_gather(const Gather &gather) noexcept;
   void do_views(const Gather &gather) noexcept;
+  void do_buffers(const Gather &gather) noexcept;
   void do_tokens(const Gather &gather) noexcept;
   int32_t perform(uint64_t number) noexcept override;
   size_t place(uint64_t number) const noexcept { return number % static_cast<uint64_t>(io_->depth()); }

@@ -367,6 +367,7 @@ class KvWorld {
   int64_t losses = 0;  // of pages, told to a sequence
   int64_t adjusted = 0;
   int64_t snapshots = 0;
+  int64_t shares = 0;
   int64_t wide = 0;
   int64_t drops = 0;
 
@@ -442,6 +443,27 @@ class KvWorld {
       int32_t done = 0;
       REQUIRE(berth_kv_run(kv_.kv, 1 << 20, &done) == BERTH_OK);
     }
+  }
+
+  // Whether blocks share slots; whether any of them would still be looked at with that history.
+  bool scratch(const Seq &s, int32_t history = -1) {
+    for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
+      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
+      for (size_t b = 0; b < list.size(); ++b) {
+        const auto block = static_cast<int32_t>(b);
+        if (list[b] < -1 && (history < 0 || !stale(life(l), block, history))) return true;
+      }
+    }
+    return false;
+  }
+  bool scratch_below(const Seq &s, int32_t blocks) {
+    for (int32_t l = 0; l < kv_.memory.life_cycles; ++l) {
+      const std::vector<int32_t> list = kv_.blocks(s.handle, l);
+      for (size_t b = 0; b < list.size() && static_cast<int32_t>(b) < blocks; ++b) {
+        if (list[b] < -1) return true;
+      }
+    }
+    return false;
   }
 
   // Runs the model on [history, to): every position's page gets its value; a state goes from one to the next.
@@ -612,6 +634,8 @@ class KvWorld {
     berth_kv_op o = kv_.op(BERTH_KV_RESIZE, s.handle);
     o.a = capacity;
     o.b = -1;
+    if (c_.below(2) == 0) o.flags = BERTH_KV_SCRATCH;
+    const bool stuck = ceil(o.a) < ceil(s.capacity) && scratch_below(s, ceil(o.a));
     const int32_t need = ceil(o.a) - ceil(s.capacity);
     const bool fits = free_ + (shape_.exact ? naive_.evictable() : 0) >= need;
     const int32_t status = kv_.apply(o);
@@ -619,10 +643,11 @@ class KvWorld {
       REQUIRE(status == BERTH_E_ARGUMENT);
       return;
     }
-    if (s.row < 0) {
+    if (s.row < 0 || stuck) {
       REQUIRE(status == BERTH_E_STATE);
       return;
     }
+    shares += status == BERTH_OK && scratch(s);
     if (shape_.exact) REQUIRE((status == BERTH_OK) == fits);
     if (status != BERTH_OK) {
       REQUIRE(status == BERTH_E_EXHAUSTED && o.deficit > 0);
@@ -638,10 +663,13 @@ class KvWorld {
   void widen(Seq &s) {
     berth_kv_op o = kv_.op(BERTH_KV_WIDEN, s.handle);
     o.a = c_.below(shape_.config.beams + 2);
+    const bool shares_slots = scratch(s);
     const int32_t status = kv_.apply(o);
     if (o.a < 1 || o.a > shape_.config.beams) {
       REQUIRE(status == BERTH_E_ARGUMENT);
     } else if (s.row < 0) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (shares_slots && o.a > 1) {
       REQUIRE(status == BERTH_E_STATE);
     } else if (s.row + o.a > shape_.config.rows) {
       REQUIRE(status == BERTH_E_ARGUMENT);
@@ -695,6 +723,17 @@ class KvWorld {
   }
   void work(Seq &s, int32_t to, bool commits) {
     // What is refused mustn't have run: after the last commit a state may be the index's.
+    // A history can't end among blocks that share slots: there is nothing of them once the next layer has run.
+    if (s.row >= 0 && to > s.history && scratch(s, to)) {
+      const bool one = s.beams == 1 && !s.stopped && !s.minimal;
+      berth_kv_op o = kv_.op(BERTH_KV_RESIZE, s.handle);
+      o.a = s.capacity;
+      o.b = to;
+      if (commits && one)
+        o = kv_.with_tokens(BERTH_KV_COMMIT, s.handle, {s.tokens.begin() + s.committed, s.tokens.begin() + to});
+      REQUIRE(kv_.apply(o) == BERTH_E_STATE);
+      return;
+    }
     const bool refused = s.stopped || s.beams != 1;
     // A snapshot is of a history: the commit begins or ends there.
     if (commits && s.row >= 0 && !refused && s.minimal && s.committed != s.history && to != s.history) {
@@ -838,6 +877,7 @@ class KvWorld {
     constexpr int32_t kUntouched = -77;
     std::vector<int32_t> table(views * rows * 2 * width, kUntouched);
     std::vector<int64_t> mapping(lives * room, kUntouched);
+    std::vector<int32_t> pages(shape_.buffers.size() * rows * width, kUntouched);
     std::vector<int32_t> indptr(views * (n + 1)), indices(views * n * width), last(n);
     berth_kv_batch b{};
     b.struct_size = sizeof b;
@@ -851,6 +891,7 @@ class KvWorld {
     b.csr_capacity = static_cast<int64_t>(n * width);
     b.table_address = reinterpret_cast<uintptr_t>(table.data());
     b.mapping_address = reinterpret_cast<uintptr_t>(mapping.data());
+    b.buffer_address = reinterpret_cast<uintptr_t>(pages.data());
     if (n != 0) {
       b.indptr_address = reinterpret_cast<uintptr_t>(indptr.data());
       b.indices_address = reinterpret_cast<uintptr_t>(indices.data());
@@ -871,6 +912,7 @@ class KvWorld {
           int32_t key = i >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched;
           int32_t val = key;
           if (k < list.size()) {
+            // What shares a slot is a page of each buffer's own; these tables don't have it.
             key = list[k] < 0 ? shape_.config.bad_value : list[k] * view.scale;
             val = list[k] < 0 ? shape_.config.bad_value : key + view.value_offset;
           }
@@ -883,6 +925,34 @@ class KvWorld {
         REQUIRE((length == 0 ? 0 : (ptr[i + 1] - ptr[i] - 1) * tpb() + last[i]) == length);
         for (int32_t k = ptr[i]; k < ptr[i + 1]; ++k) {
           REQUIRE(indices[v * n * width + static_cast<size_t>(k)] == keys[k - ptr[i]]);
+        }
+      }
+    }
+    for (size_t i = 0; i < shape_.buffers.size(); ++i) {
+      const berth_kv_place &place = kv_.layout.place[i];
+      if (life(place.life_cycle).window == 0) continue;
+      const int32_t scale = kv_.layout.view[static_cast<size_t>(place.view)].scale;
+      std::set<int32_t> mine;  // of rows that share none: no two blocks of a buffer lie in one place
+      for (size_t r = 0; r < rows; ++r) {
+        const int32_t *row = pages.data() + (i * rows + r) * width;
+        const std::vector<int32_t> list =
+            r < n ? kv_.blocks(who[r]->handle, place.life_cycle, beams[r]) : std::vector<int32_t>();
+        for (size_t k = 0; k < width; ++k) {
+          if (k >= list.size()) {
+            REQUIRE(row[k] == (r >= n && b.clear_padding != 0 ? shape_.config.bad_value : kUntouched));
+          } else if (list[k] == -1) {
+            REQUIRE(row[k] == shape_.config.bad_value);
+          } else if (list[k] >= 0) {
+            REQUIRE(row[k] == list[k] * scale + place.ordinal * place.expansion);
+          } else {
+            REQUIRE(row[k] >= 0 && row[k] / scale < shape_.pages[static_cast<size_t>(life(place.life_cycle).group)]);
+            REQUIRE(mine.insert(row[k]).second);
+          }
+        }
+      }
+      for (size_t r = 0; r < n; ++r) {
+        for (const int32_t page : kv_.blocks(who[r]->handle, place.life_cycle, beams[r])) {
+          if (page >= 0) REQUIRE(mine.count(page * scale + place.ordinal * place.expansion) == 0);
         }
       }
     }
@@ -1140,16 +1210,25 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       s.config.partial_reuse = c.below(2);
       s.config.mode = c.below(2);
       break;
-    case 3:  // a window beside full attention, pools of their own
-      s.buffers = {kv_buffer(0, 0, token), kv_buffer(1, 0, 2 * token, 1 + c.below(16), c.below(9))};
-      s.pages = {pages, pages, 0, 0, 0, 0};
-      s.config.partial_reuse = c.below(2);
-      break;
+    case 3:  // a window of several layers beside full attention, pools of their own
     case 4:  // the same in one pool, and a lower level
-      s.buffers = {kv_buffer(0, 0, token), kv_buffer(1, 0, token, 1 + c.below(16), c.below(9))};
-      s.pages = {2 * pages, c.below(20), 0};
+    {
+      s.buffers = {kv_buffer(0, 0, token)};
+      const int32_t window = 1 + c.below(16);
+      const int32_t sinks = c.below(9);
+      const int32_t layers = 1 + c.below(3);
+      for (int32_t i = 0; i < layers; ++i) s.buffers.push_back(kv_buffer(1 + i, 0, token, window, sinks));
       s.config.partial_reuse = c.below(2);
+      if (number % 9 == 4) {
+        // As many full layers: their slots are alike.
+        for (int32_t i = 1; i < layers; ++i) s.buffers.push_back(kv_buffer(10 + i, 0, token));
+        s.pages = {2 * pages, c.below(20), 0};
+      } else {
+        s.buffers.push_back(kv_buffer(9, 0, 8 * token));
+        s.pages = {pages, pages, 0, 0, 0, 0};
+      }
       break;
+    }
     case 5:  // three levels, of which the last fails
       s.buffers = {kv_buffer(0, 0, token)};
       s.pages = {16 + c.below(12), c.below(6), 4 + c.below(60)};

@@ -178,7 +178,8 @@ class Ops {
     c.capacity = may_wait ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     if (in.one_in(3)) c.capacity = BERTH_POLICY_MAX_UTILIZATION;
     c.pause = in.between(BERTH_PAUSE_RECOMPUTE, BERTH_PAUSE_SUSPEND);
-    c.prefix_sharing = in.between(0, 1);
+    // Who is delayed is passed; under parity whoever passed may then be held up by it for ever (D10 again).
+    c.prefix_sharing = c.policy_set == BERTH_SET_BERTH ? in.between(0, 1) : 0;
     return c;
   }
 

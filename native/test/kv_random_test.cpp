@@ -22,6 +22,7 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
   int64_t adjusted = 0;
   int64_t wide = 0;
   int64_t snapshots = 0;
+  int64_t shares = 0;
   int64_t drops = 0;
   for (int64_t seed = only >= 0 ? only : 0; seed < (only >= 0 ? only + 1 : n); ++seed) {
     if (number("BERTH_VERBOSE", 0) != 0)
@@ -36,6 +37,7 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
     adjusted += world.adjusted;
     wide += world.wide;
     snapshots += world.snapshots;
+    shares += world.shares;
     drops += world.drops;
   }
   if (number("BERTH_VERBOSE", 0) != 0) {
@@ -49,6 +51,7 @@ void histories(int32_t shape, bool disk = false, bool faulty = false) {
   CHECK((wide > 0) == (shape != 0 && !states));
   CHECK((snapshots > 0) == states);
   CHECK((drops > 0) == (shape > 2 && shape != 5));
+  CHECK((shares > 0) == (shape == 3 || shape == 4));
 }
 
 }  // namespace

@@ -852,6 +852,9 @@ enum berth_kv_flag {
   BERTH_KV_NO_COMMIT = 8, /* open: store nothing */
   BERTH_KV_NO_REBASE = 16,/* open: keep own pages where the index has the block already (and commit no further) */
   BERTH_KV_MIN_SNAPSHOT = 128, /* open: of windows and states store only what the next turn needs */
+  /* resize: a chunk of a prompt. New window blocks that its end doesn't look at any more share slots, layer by layer;
+   * until the history has passed them it can't end among them, nor the capacity. Only tables by buffer name them. */
+  BERTH_KV_SCRATCH = 256,
   BERTH_KV_LORA = 32,     /* lora is meant, 0 too */
   BERTH_KV_SALT = 64
 };
@@ -968,6 +971,8 @@ typedef struct berth_kv_batch {
   int32_t rows;                /* out: contexts + beam * (n - contexts) */
   int32_t pad_state;           /* slot of padded rows in state_address */
   uint64_t step;               /* out: the stream's step that fills it */
+  uint64_t buffer_address;     /* int32_t[buffers][output_rows][max_blocks]: pages of each buffer, in its strides from its
+                                * pool's base, those of scratch too */
 } berth_kv_batch;
 
 /* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. BERTH_E_IO:
@@ -1012,7 +1017,8 @@ BERTH_API int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most
 BERTH_API int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit);
 /* Blocks that a tenant keeps undisturbed; 0: no quota. */
 BERTH_API int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks);
-/* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device. BERTH_E_CAPACITY. */
+/* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device; below -1: it shares a
+ * slot. BERTH_E_CAPACITY. */
 BERTH_API int32_t berth_kv_blocks(berth_kv_t kv, uint64_t handle, int32_t life_cycle, int32_t beam, int32_t *out,
                                   int32_t capacity, int32_t *count);
 /* state (0 suspended, 1 active), committed, history, capacity, blocks, blocks in the index, row, 0 = commits / 1 = commits

@@ -3201,6 +3201,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_KV_MIN_SNAPSHOT() {
         return BERTH_KV_MIN_SNAPSHOT;
     }
+    private static final int BERTH_KV_SCRATCH = (int)256L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_flag.BERTH_KV_SCRATCH = 256
+     * }
+     */
+    public static int BERTH_KV_SCRATCH() {
+        return BERTH_KV_SCRATCH;
+    }
     private static final int BERTH_KV_LORA = (int)32L;
     /**
      * {@snippet lang=c :

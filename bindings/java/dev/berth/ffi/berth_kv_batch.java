@@ -34,6 +34,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t rows;
  *     int32_t pad_state;
  *     uint64_t step;
+ *     uint64_t buffer_address;
  * }
  * }
  */
@@ -62,7 +63,8 @@ public class berth_kv_batch {
         BerthNative.C_LONG.withName("state_address"),
         BerthNative.C_INT.withName("rows"),
         BerthNative.C_INT.withName("pad_state"),
-        BerthNative.C_LONG.withName("step")
+        BerthNative.C_LONG.withName("step"),
+        BerthNative.C_LONG.withName("buffer_address")
     ).withName("berth_kv_batch");
 
     /**
@@ -906,6 +908,50 @@ public class berth_kv_batch {
      */
     public static void step(MemorySegment struct, long fieldValue) {
         struct.set(step$LAYOUT, step$OFFSET, fieldValue);
+    }
+
+    private static final OfLong buffer_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("buffer_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t buffer_address
+     * }
+     */
+    public static final OfLong buffer_address$layout() {
+        return buffer_address$LAYOUT;
+    }
+
+    private static final long buffer_address$OFFSET = $LAYOUT.byteOffset(groupElement("buffer_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t buffer_address
+     * }
+     */
+    public static final long buffer_address$offset() {
+        return buffer_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t buffer_address
+     * }
+     */
+    public static long buffer_address(MemorySegment struct) {
+        return struct.get(buffer_address$LAYOUT, buffer_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t buffer_address
+     * }
+     */
+    public static void buffer_address(MemorySegment struct, long fieldValue) {
+        struct.set(buffer_address$LAYOUT, buffer_address$OFFSET, fieldValue);
     }
 
     /**

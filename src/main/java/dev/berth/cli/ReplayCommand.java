@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.cli;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.cli.TraceReplay.ArrivalKind;
 import dev.berth.config.FleetSetup;
 import dev.berth.config.ShippedConfigs;
 import dev.berth.config.ShippedScenarios;
 import dev.berth.config.ShippedTraces;
+import dev.berth.engine.log.LogReplay;
+import dev.berth.replay.Arm;
 import dev.berth.replay.Arrivals;
 import dev.berth.replay.ClosedTraceArrivals;
 import dev.berth.replay.CostModel;
@@ -18,6 +22,7 @@ import dev.berth.replay.TraceArrivals;
 import dev.berth.replay.TraceResult;
 import dev.berth.replay.TraceRun;
 import dev.berth.replay.TransferModel;
+import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -42,18 +47,20 @@ import picocli.CommandLine.Spec;
     versionProvider = Main.Version.class,
     sortOptions = false,
     customSynopsis = {
-      "berth replay [--arm=name]... [--json] SCENARIO",
+      "berth replay [--arm=name]... [--write-log=<file>] [--json] SCENARIO",
       "berth replay --config=<serving.yaml> --trace=<file> [OPTIONS]",
+      "berth replay --log=<file> [--json]",
       "berth replay --list"
     },
     description = {
       "Replay a load on virtual time: a scenario, compared with its published figures, or a request"
-          + " trace through all workers of a serving configuration."
+          + " trace through all workers of a serving configuration. Or run a decision log again and"
+          + " name the first decision that is not the logged one."
     },
     footer = {
       "",
-      "Exit status: 0 as expected, or every request of the trace done or refused by name; 1 not as"
-          + " expected, or stopped with work left; 2 bad input or a configuration that cannot"
+      "Exit status: 0 as expected, or every request of the trace done or refused by name, or every"
+          + " decision as logged; 1 not as expected, or stopped with work left; 2 bad input or a configuration that cannot"
           + " work.",
     })
 final class ReplayCommand implements Callable<Integer> {
@@ -82,6 +89,18 @@ final class ReplayCommand implements Callable<Integer> {
       paramLabel = "name",
       description = "Run this arm of the scenario only; may be given several times.")
   private List<String> arms = List.of();
+
+  @Option(
+      names = "--write-log",
+      paramLabel = "<file>",
+      description = "Write the decision log of the arm (docs/decision-log.md).")
+  private @Nullable String writeLog;
+
+  @Option(
+      names = "--log",
+      paramLabel = "<file>",
+      description = "Run a decision log again; the first decision that differs is named.")
+  private @Nullable String log;
 
   @Option(names = "--json", description = "Print JSON (docs/json.md).")
   private boolean json;
@@ -170,7 +189,14 @@ final class ReplayCommand implements Callable<Integer> {
     if (list) {
       return list();
     }
+    if (log != null) {
+      require(
+          scenario == null && config == null && trace == null && writeLog == null && arms.isEmpty(),
+          "--log says what ran: give nothing else but --json");
+      return logReplay(log);
+    }
     if (config != null && scenario == null) {
+      require(writeLog == null, "--write-log belongs to a scenario");
       require(arms.isEmpty(), "--arm belongs to a scenario");
       require(trace != null, "--config needs a --trace");
       return traceReplay(config, trace == null ? "" : trace);
@@ -202,7 +228,10 @@ final class ReplayCommand implements Callable<Integer> {
     try (var interrupts = Interrupts.listen()) {
       ScenarioRun.Result result;
       try (var progress = progress(interrupts)) {
-        result = ScenarioRun.run(selected, progress);
+        result =
+            writeLog == null
+                ? ScenarioRun.run(selected, progress)
+                : logged(selected, writeLog, progress);
       }
       var out = spec.commandLine().getOut();
       if (json) {
@@ -213,6 +242,32 @@ final class ReplayCommand implements Callable<Integer> {
       out.flush();
       return result.asExpected() ? 0 : 1;
     }
+  }
+
+  private ScenarioRun.Result logged(Scenario selected, String file, Progress progress) {
+    List<String> names = selected.arms().stream().map(Arm::name).toList();
+    require(
+        names.size() == 1,
+        "--write-log writes the log of one arm: choose one with --arm="
+            + String.join(", --arm=", names));
+    try (var writer = LogFiles.create(file, selected.name() + "/" + names.getFirst())) {
+      return ScenarioRun.run(selected, progress, arm -> writer);
+    } catch (UncheckedIOException e) {
+      throw new BerthException(
+          Code.ARGUMENT, "%s can't be written: %s".formatted(file, e.getMessage()), e);
+    }
+  }
+
+  private int logReplay(String file) {
+    LogReplay.Result result = LogFiles.replay(file);
+    var out = spec.commandLine().getOut();
+    if (json) {
+      out.println(LogFiles.json(result).text());
+    } else {
+      LogFiles.print(result, out);
+    }
+    out.flush();
+    return LogFiles.exitStatus(result);
   }
 
   private ProgressLine progress(Interrupts interrupts) {

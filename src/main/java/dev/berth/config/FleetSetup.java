@@ -11,6 +11,7 @@ import dev.berth.plan.SeatPlan;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
 import dev.berth.replay.TransferModel;
+import dev.berth.route.RouterChoice;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -114,7 +115,7 @@ public record FleetSetup(
         deployment.name(),
         stages,
         planned.workers(),
-        findings(planned, Severity.WARNING).stream().map(Finding::toString).toList(),
+        warnings(planned),
         deployment.workloads().getFirst().concurrency());
   }
 
@@ -183,6 +184,24 @@ public record FleetSetup(
     return workers;
   }
 
+  /** What planning says, and where a replay departs from the file. */
+  private static List<String> warnings(DeploymentPlan planned) {
+    var warnings = new ArrayList<String>();
+    findings(planned, Severity.WARNING).forEach(finding -> warnings.add(finding.toString()));
+    for (WorkerPlan worker : planned.workers()) {
+      if (worker
+          .plan()
+          .filter(plan -> router(worker.worker(), plan) instanceof RouterChoice.KvAware)
+          .isPresent()) {
+        warnings.add(
+            worker.worker().name()
+                + ": the file routes by what caches hold; traces say no tokens, so nothing matches"
+                + " and the load decides");
+      }
+    }
+    return warnings;
+  }
+
   private static List<Finding> findings(DeploymentPlan plan, Severity severity) {
     return plan.findings().stream().filter(finding -> finding.severity() == severity).toList();
   }
@@ -227,7 +246,15 @@ public record FleetSetup(
         base.cap(),
         base.queue(),
         base.policies(),
-        config.capacityPolicy());
+        config.capacityPolicy(),
+        router(config, plan));
+  }
+
+  /** Without attention DP there is nothing to choose. */
+  private static RouterChoice router(WorkerConfig config, SeatPlan plan) {
+    return plan.shape().attentionDp()
+        ? config.attentionDp().router(config.kv().reuse())
+        : RouterChoice.DEFAULT;
   }
 
   /** As told; else by memory; else by the file's own limit; else as many as are wanted. */

@@ -35,9 +35,14 @@ import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.ServiceTerms;
 import dev.berth.request.WaitingQueue;
+import dev.berth.route.ConversationRouter;
+import dev.berth.route.KvAwareRouter;
+import dev.berth.route.PlacementView;
 import dev.berth.route.RankCap;
+import dev.berth.route.RouterChoice;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.EnumMap;
 import java.util.HashSet;
 import java.util.List;
@@ -98,7 +103,9 @@ public final class ScenarioReader {
     } else {
       groups.add(group(node, "requests", node));
     }
-    long total = groups.stream().mapToLong(Load.Group::count).sum();
+    int rounds = node.optInt("rounds", 1, 1, MAX);
+    long once = groups.stream().mapToLong(Load.Group::count).sum();
+    long total = once > MAX ? once : rounds * once;
     int most = RequestTimes.mostRequests();
     if (total > most) {
       throw node.error(
@@ -106,7 +113,9 @@ public final class ScenarioReader {
           "found %d requests in all; allowed: up to %d with this Java heap (BERTH_JAVA_OPTS=-Xmx8g gives 8 GiB)"
               .formatted(total, most));
     }
-    return new Load(groups, node.optInt("concurrency", (int) total, 1, MAX), waves);
+    List<Load.Group> sent =
+        Collections.nCopies(rounds, groups).stream().flatMap(List::stream).toList();
+    return new Load(sent, node.optInt("concurrency", (int) total, 1, MAX), waves);
   }
 
   private static Load.Group group(ConfigNode node, String count, ConfigNode defaults) {
@@ -268,7 +277,8 @@ public final class ScenarioReader {
           layers
               .find("capacity")
               .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
-              .orElse(CapacityRule.GUARANTEED_NO_EVICT));
+              .orElse(CapacityRule.GUARANTEED_NO_EVICT),
+          router(layers));
     } catch (ConfigException e) {
       throw e;
     } catch (IllegalArgumentException e) {
@@ -296,6 +306,29 @@ public final class ScenarioReader {
                   .collect(Collectors.joining("; "))
               + " (override_validator: true runs it all the same)");
     }
+  }
+
+  /** Names of the routers, as scenarios spell them. */
+  private enum RouterName {
+    DEFAULT,
+    KV_AWARE,
+    CONVERSATION
+  }
+
+  private static RouterChoice router(Layers layers) {
+    PlacementView view =
+        layers
+            .find("placement")
+            .map(n -> n.asEnum(PlacementView.class))
+            .orElse(PlacementView.ADMISSION);
+    RouterName name =
+        layers.find("router").map(n -> n.asEnum(RouterName.class)).orElse(RouterName.DEFAULT);
+    return switch (name) {
+      case DEFAULT -> new RouterChoice.Default(view);
+      case KV_AWARE -> new RouterChoice.KvAware(KvAwareRouter.Options.DEFAULTS.with(view));
+      case CONVERSATION ->
+          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS.with(view));
+    };
   }
 
   private static QueueRules queue(Layers layers) {

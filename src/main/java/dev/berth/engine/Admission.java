@@ -10,7 +10,8 @@ import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.AdpRouter;
 import dev.berth.route.Assignment;
-import dev.berth.route.DefaultRouter;
+import dev.berth.route.MatchSource;
+import dev.berth.route.PrefixMatches;
 import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
 
@@ -31,6 +32,8 @@ public final class Admission {
   private final RankLoads loads = new RankLoads();
   private final RequestBatch popped = new RequestBatch();
   private final Assignment assignment = new Assignment();
+  private final MatchSource matches;
+  private PrefixMatches routed = PrefixMatches.NONE;
 
   private long decided = -1;
   private long askedAbout;
@@ -54,6 +57,17 @@ public final class Admission {
    * @param stage which stage's frames of a board it reads
    */
   public Admission(EngineConfig config, int stage) {
+    this(config, stage, MatchSource.NONE);
+  }
+
+  /**
+   * The admission of one pipeline stage that may know what the ranks' caches hold.
+   *
+   * @param stage which stage's frames of a board it reads
+   * @param matches asked for a batch that isn't empty if the router uses matches (spec 01 §4.3);
+   *     gives every rank the same
+   */
+  public Admission(EngineConfig config, int stage, MatchSource matches) {
     this.config = config;
     this.attentionDp = config.plan().shape().attentionDp();
     this.cap = config.plan().admissionCap();
@@ -63,7 +77,8 @@ public final class Admission {
         attentionDp
             ? WaitingQueue.withAttentionDp(config.queue(), config.ranks())
             : WaitingQueue.withoutAttentionDp(config.queue());
-    this.router = new DefaultRouter(config.cap());
+    this.router = config.router().router(config.cap());
+    this.matches = matches;
     this.gateOpen = !config.gate().active();
   }
 
@@ -99,15 +114,14 @@ public final class Admission {
         (long) board.stride() * Long.BYTES,
         RankState.WORDS,
         config.ranks());
-    // Idle is decided from live totals: a rank with nothing but retirees must not stop (spec 01
-    // §3.6).
-    idle = loads.live() == 0 && queue.isEmpty();
+    idle = FleetRules.idle(loads.live(), queue.size());
     popped.clear();
     decisionHash = 0;
     askGate(board);
     if (!idle) {
       pop();
-      router.route(loads, popped, cap, assignment);
+      routed = gatherMatches();
+      router.route(loads, popped, routed, cap, assignment);
       giveBackUnassigned();
       hashAssignment();
     }
@@ -129,7 +143,7 @@ public final class Admission {
     }
     noneEmpty = true;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
-      noneEmpty &= board.word(r, Payload.BATCH) != 0;
+      noneEmpty &= FleetRules.votesToQueue(board.word(r, Payload.BATCH));
       requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
     }
     voted = board.sequence(); // last: a vote that failed is none
@@ -169,21 +183,14 @@ public final class Admission {
       resident += board.word(firstFrame + rank, Payload.FILL_RESIDENT);
       progress |= board.word(firstFrame + rank, Payload.FILL_PROGRESS) != 0;
     }
-    gateOpen =
-        switch (config.gate().kind()) {
-          case NONE -> true;
-          case COUNT -> resident >= config.gate().target();
-          case STATE -> fetched >= config.gate().target() && allOk;
-        };
+    gateOpen = config.gate().opens(fetched, allOk, resident);
     held = !gateOpen;
   }
 
   private void pop() {
-    budget = fleetCapacity - loads.routable();
+    budget = FleetRules.budget(fleetCapacity, loads.routable());
     if (held) {
-      // Spec 01 §8.4: as many as ranks, then twice as many each time, however many there were to
-      // fetch.
-      rampCap = rampCap == 0 ? config.ranks() : Math.min(2 * rampCap, fleetCapacity);
+      rampCap = FleetRules.ramp(rampCap, config.ranks(), fleetCapacity);
       budget = Math.min(budget, rampCap);
     } else {
       rampCap = 0;
@@ -195,6 +202,13 @@ public final class Admission {
       queue.pop(allowed, popped);
     }
     fetched += popped.size();
+  }
+
+  /** Only what every rank computes alike decides whether matches are asked for. */
+  private PrefixMatches gatherMatches() {
+    return router.usesMatches() && popped.size() > 0
+        ? matches.of(popped, config.ranks())
+        : PrefixMatches.NONE;
   }
 
   private void giveBackUnassigned() {
@@ -294,6 +308,13 @@ public final class Admission {
   /** A request that a rank was given. */
   Request assigned(int rank, int index) {
     return popped.get(assignment.get(rank, index));
+  }
+
+  /** What a request that a rank was given adds to the rank's token load. */
+  int assignedLoad(int rank, int index) {
+    int item = assignment.get(rank, index);
+    int cached = routed.requests() == 0 ? 0 : routed.get(item, rank);
+    return (int) config.router().load().tokens(popped.promptTokens(item), cached);
   }
 
   /** Hash of the last decision. */

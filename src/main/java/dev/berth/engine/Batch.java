@@ -81,6 +81,16 @@ public final class Batch {
   }
 
   /**
+   * All positions at once, a word each: the row in the low 32 bits, 1 for a context in the next,
+   * the tokens in the upper 31. Generations come first, then the padding, then contexts.
+   *
+   * @param into {@link #size} words or more
+   */
+  public void words(long[] into) {
+    core.entryWords(slot, size, into);
+  }
+
+  /**
    * Does this position make an output token? Every generation does, a context with its last chunk.
    */
   public boolean makesToken(int position) {

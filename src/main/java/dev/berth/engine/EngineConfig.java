@@ -16,6 +16,7 @@ import dev.berth.plan.WorkerShape;
 import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
 import dev.berth.route.RetiringRule;
+import dev.berth.route.RouterChoice;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -41,6 +42,7 @@ import java.util.Set;
  * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
  * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
+ * @param router how new requests are placed on ranks
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -55,7 +57,8 @@ public record EngineConfig(
     RankCap cap,
     QueueRules queue,
     PolicySet policies,
-    CapacityRule capacity) {
+    CapacityRule capacity,
+    RouterChoice router) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -115,6 +118,38 @@ public record EngineConfig(
           "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
               .formatted(held, MOST_ROWS));
     }
+  }
+
+  /** With the default router. */
+  public EngineConfig(
+      SeatPlan plan,
+      WorkerRole role,
+      int rangeEnd,
+      RetiringMark mark,
+      Transfer transfer,
+      Chunking chunkedContext,
+      KvSetup kv,
+      FillGate gate,
+      RetiringTokens retiringTokens,
+      RankCap cap,
+      QueueRules queue,
+      PolicySet policies,
+      CapacityRule capacity) {
+    this(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        kv,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        policies,
+        capacity,
+        RouterChoice.DEFAULT);
   }
 
   /** With the default policies and pages that are only counted, -1: without a limit. */
@@ -188,7 +223,8 @@ public record EngineConfig(
         cap,
         rules,
         policies,
-        capacity);
+        capacity,
+        router);
   }
 
   /** The same engine with other policies. */
@@ -206,7 +242,27 @@ public record EngineConfig(
         cap,
         queue,
         set,
-        rule);
+        rule,
+        router);
+  }
+
+  /** The same engine with another router. */
+  public EngineConfig withRouter(RouterChoice other) {
+    return new EngineConfig(
+        plan,
+        role,
+        rangeEnd,
+        mark,
+        transfer,
+        chunkedContext,
+        kv,
+        gate,
+        retiringTokens,
+        cap,
+        queue,
+        policies,
+        capacity,
+        other);
   }
 
   /** The same engine with another KV cache. */
@@ -224,7 +280,8 @@ public record EngineConfig(
         cap,
         queue,
         policies,
-        capacity);
+        capacity,
+        router);
   }
 
   /** KV pages of one rank on the device, of all pools; -1 if they aren't limited. */

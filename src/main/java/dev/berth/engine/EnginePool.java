@@ -14,8 +14,8 @@ public enum EnginePool {
   LEASES("lease map", KeyedBy.LEASE),
   PADDING_LEASES("padding lease pool", KeyedBy.RESERVED_LEASE),
   BATCH("batch", KeyedBy.BATCH_POSITION),
-  /** Counts the pages of each lease in no table: there is no row to bound. */
-  PAGES("page counter", KeyedBy.LEASE);
+  /** Shared by all leases, each with as many as it needs: there is no row to bound. */
+  PAGES("KV pages", KeyedBy.LEASE);
 
   private final String title;
   private final KeyedBy keyedBy;

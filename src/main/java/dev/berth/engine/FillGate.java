@@ -34,6 +34,32 @@ public record FillGate(Kind kind, long target) {
     }
   }
 
+  /**
+   * Is a rank's share of a fill here (spec 01 §8.1 B)?
+   *
+   * @param init requests whose KV hasn't been asked for
+   * @param transfer requests whose KV is on the way
+   * @param error requests whose transfer failed and that are still there
+   */
+  public static boolean settled(int init, int transfer, int error) {
+    return init == 0 && transfer == 0 && error == 0;
+  }
+
+  /**
+   * Does the gate open?
+   *
+   * @param fetched requests popped from the queue so far
+   * @param allSettled {@link #settled} on every rank
+   * @param resident generation requests on all ranks whose KV is here
+   */
+  public boolean opens(long fetched, boolean allSettled, long resident) {
+    return switch (kind) {
+      case NONE -> true;
+      case COUNT -> resident >= target;
+      case STATE -> fetched >= target && allSettled;
+    };
+  }
+
   /** True if there is a gate. */
   public boolean active() {
     return kind != Kind.NONE;

@@ -7,6 +7,7 @@ import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.request.Request;
 import dev.berth.request.WaitingQueue;
+import dev.berth.route.MatchSource;
 
 /**
  * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no
@@ -58,6 +59,15 @@ public final class LockstepGroup implements AutoCloseable {
    * @throws BerthException CONFIGURATION with every disagreement of the start-up validator
    */
   public LockstepGroup(EngineConfig config) {
+    this(config, MatchSource.NONE);
+  }
+
+  /**
+   * The same for a router that weighs what caches hold.
+   *
+   * @param matches as {@link Admission#Admission(EngineConfig, int, MatchSource)} has it
+   */
+  public LockstepGroup(EngineConfig config, MatchSource matches) {
     this.config = config;
     int world = Math.multiplyExact(config.ranks(), config.stages());
     this.admissions = new Admission[config.stages()];
@@ -68,7 +78,7 @@ public final class LockstepGroup implements AutoCloseable {
     this.gathered = new Event.Gathered(gatherBoard);
     this.voted = new Event.Voted(voteBoard);
     for (int stage = 0; stage < config.stages(); stage++) {
-      admissions[stage] = new Admission(config, stage);
+      admissions[stage] = new Admission(config, stage, matches);
       for (int rank = 0; rank < config.ranks(); rank++) {
         RankEngine engine = new RankEngine(config, rank, stage, admissions[stage]);
         engines[stage * config.ranks() + rank] = engine;

@@ -165,9 +165,10 @@ public final class RankEngine implements AutoCloseable {
     gatherFrame[at + RankState.RETIRING_REQUESTS] = core.retiring();
     gatherFrame[at + RankState.STATISTICS + 1] = -1; // no statistics
     int init = count(RequestState.GENERATION_INIT);
-    int unsettled =
-        init + count(RequestState.GENERATION_TRANSFER) + count(RequestState.TRANSFER_ERROR);
-    gatherFrame[at + Payload.FILL_OK] = unsettled == 0 ? 1 : 0;
+    boolean settled =
+        FillGate.settled(
+            init, count(RequestState.GENERATION_TRANSFER), count(RequestState.TRANSFER_ERROR));
+    gatherFrame[at + Payload.FILL_OK] = settled ? 1 : 0;
     gatherFrame[at + Payload.FILL_PROGRESS] = arrivals;
     gatherFrame[at + Payload.FILL_RESIDENT] =
         (long) count(RequestState.GENERATION_TRANSFER_COMPLETE) + count(RequestState.GENERATION);
@@ -187,7 +188,7 @@ public final class RankEngine implements AutoCloseable {
       return Effect.IDLE;
     }
     for (int i = 0; i < admission.assigned(rank); i++) {
-      admit(admission.assigned(rank, i));
+      admit(admission.assigned(rank, i), admission.assignedLoad(rank, i));
     }
     core.schedule(admission.expectedActive(), admission.held());
     FrameBoard.header(
@@ -203,7 +204,7 @@ public final class RankEngine implements AutoCloseable {
     return needVote;
   }
 
-  private void admit(Request request) {
+  private void admit(Request request, int load) {
     Prompt prompt = request.prompt();
     int tokens = 0;
     if (kv.isPresent() && prompt.size() > 0) {
@@ -219,7 +220,7 @@ public final class RankEngine implements AutoCloseable {
         firstState().value(),
         request.promptTokens(),
         outputTokens(request),
-        request.promptTokens(),
+        load,
         request.children(),
         tokens,
         (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
@@ -309,7 +310,7 @@ public final class RankEngine implements AutoCloseable {
   private Effect settle() {
     core.settle();
     sequence++;
-    if (admission.held() && !admission.progress() && admission.admitted() == 0) {
+    if (FleetRules.pauses(admission.held(), admission.progress(), admission.admitted())) {
       phase = Phase.IDLE;
       return Effect.PAUSE;
     }
@@ -530,11 +531,6 @@ public final class RankEngine implements AutoCloseable {
   /** The id of one of them. */
   public long endedId(int index) {
     return core.doneId(index);
-  }
-
-  /** The row that it had. */
-  public int endedRow(int index) {
-    return core.doneRow(index);
   }
 
   /** The caller's number of one of them. */

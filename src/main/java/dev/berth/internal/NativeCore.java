@@ -523,6 +523,24 @@ public final class NativeCore implements AutoCloseable {
     return berth_entry.position(entry(slot, position));
   }
 
+  /**
+   * All batch positions of a slot, one word each: row in the low half, then 1 for a context, then
+   * the tokens.
+   *
+   * @param into {@code size} words or more
+   */
+  public void entryWords(int slot, int size, long[] into) {
+    MemorySegment batch = open(entries);
+    long at = (long) Objects.checkIndex(slot, ring) * entriesPerBatch * berth_entry.sizeof();
+    Objects.checkFromIndexSize(0, size, entriesPerBatch);
+    for (int i = 0; i < size; i++) {
+      long rowAndKind = batch.get(ValueLayout.JAVA_LONG, at + i * 16L);
+      long tokens = batch.get(ValueLayout.JAVA_INT, at + i * 16L + 8);
+      long context = rowAndKind >>> 32 == BerthNative.BERTH_ENTRY_CONTEXT() ? 1L << 32 : 0;
+      into[i] = rowAndKind & 0xffff_ffffL | context | tokens << 33;
+    }
+  }
+
   private MemorySegment entry(int slot, int position) {
     long index =
         (long) Objects.checkIndex(slot, ring) * entriesPerBatch
@@ -561,10 +579,6 @@ public final class NativeCore implements AutoCloseable {
 
   public long doneTag(int index) {
     return berth_done.tag(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
-  }
-
-  public int doneRow(int index) {
-    return berth_done.row(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public int doneKind(int index) {

@@ -106,6 +106,7 @@ public final class NativeKv implements AutoCloseable {
   private final int lifeCycles;
   private final int views;
   private final int states;
+  private final int buffers;
   private final int tokensPerBlock;
   private final int maxBlocks;
   private final int sequences;
@@ -115,7 +116,7 @@ public final class NativeKv implements AutoCloseable {
   private volatile int state = IDLE;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
-  private NativeKv(MemorySegment address, Config c, Owner owner) {
+  private NativeKv(MemorySegment address, Config c, int buffers, Owner owner) {
     this.address = address;
     this.owner = owner;
     this.memory =
@@ -124,6 +125,7 @@ public final class NativeKv implements AutoCloseable {
     this.maxBlocks = c.maxBlocks();
     this.sequences = c.sequences();
     this.beams = c.beams();
+    this.buffers = buffers;
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment map = berth_kv_memory.allocate(arena);
       berth_kv_memory.struct_size(map, (int) berth_kv_memory.sizeof());
@@ -340,7 +342,7 @@ public final class NativeKv implements AutoCloseable {
         throw new BerthException(Code.CONFIGURATION, refusal(place.orElseThrow(), disk));
       }
       Status.check(status, "create KV cache " + c + place.map(d -> " with " + d).orElse(""));
-      return new NativeKv(out.get(ADDRESS, 0), c, Owner.NONE);
+      return new NativeKv(out.get(ADDRESS, 0), c, buffers.length, Owner.NONE);
     }
   }
 
@@ -396,12 +398,11 @@ public final class NativeKv implements AutoCloseable {
 
   /** A core's cache: ends with {@link #close()}, which the core calls first. */
   static NativeKv borrow(MemorySegment address, NativeCore.Cache cache, Owner owner) {
-    Config config =
-        switch (cache) {
-          case NativeCore.Cache.Counted ignored -> COUNTED;
-          case NativeCore.Cache.Paged paged -> paged.config();
-        };
-    return new NativeKv(address, config, owner);
+    return switch (cache) {
+      case NativeCore.Cache.Counted ignored -> new NativeKv(address, COUNTED, 0, owner);
+      case NativeCore.Cache.Paged paged ->
+          new NativeKv(address, paged.config(), paged.buffers().length, owner);
+    };
   }
 
   /** {@code int32[token_arena]}: tokens that operations name. */
@@ -422,6 +423,11 @@ public final class NativeKv implements AutoCloseable {
   /** Table views. */
   public int views() {
     return views;
+  }
+
+  /** Buffers of the layout; 0 where pages are only counted. */
+  public int buffers() {
+    return buffers;
   }
 
   /** Life cycles that are a recurrent state. */
@@ -487,6 +493,7 @@ public final class NativeKv implements AutoCloseable {
       MemorySegment indices,
       MemorySegment last,
       MemorySegment states,
+      MemorySegment buffers,
       int outputRows,
       int outputTokens,
       long csrCapacity,
@@ -534,6 +541,7 @@ public final class NativeKv implements AutoCloseable {
     room(b.indices, views * b.csrCapacity * Integer.BYTES);
     room(b.last, (long) b.outputRows * Integer.BYTES);
     room(b.states, (long) states * b.outputRows * Integer.BYTES);
+    room(b.buffers, (long) buffers * b.outputRows * maxBlocks * Integer.BYTES);
     MemorySegment c = b.call;
     berth_kv_batch.struct_size(c, (int) berth_kv_batch.sizeof());
     berth_kv_batch.n(c, n);
@@ -551,6 +559,7 @@ public final class NativeKv implements AutoCloseable {
     berth_kv_batch.indices_address(c, address(b.indices));
     berth_kv_batch.last_address(c, address(b.last));
     berth_kv_batch.state_address(c, address(b.states));
+    berth_kv_batch.buffer_address(c, address(b.buffers));
     berth_kv_batch.pad_state(c, padState);
     return c;
   }

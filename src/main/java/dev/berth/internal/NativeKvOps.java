@@ -29,6 +29,7 @@ public final class NativeKvOps {
   public static final int NO_COMMIT = BerthNative.BERTH_KV_NO_COMMIT();
   public static final int NO_REBASE = BerthNative.BERTH_KV_NO_REBASE();
   public static final int MIN_SNAPSHOT = BerthNative.BERTH_KV_MIN_SNAPSHOT();
+  public static final int SCRATCH = BerthNative.BERTH_KV_SCRATCH();
   public static final int LORA = BerthNative.BERTH_KV_LORA();
 
   private NativeKvOps() {}

@@ -431,7 +431,10 @@ public final class KvCache implements AutoCloseable {
     return KvSequence.of(kv.sequence(sequence));
   }
 
-  /** Slot of each block of a beam; -1: none; of a state: the one slot. */
+  /**
+   * Slot of each block of a beam; -1: none; below: it shares a slot, {@link KvOps#resizeChunk}; of
+   * a state: the one slot.
+   */
   public int[] pages(long sequence, int lifeCycle, int beam) {
     return kv.blocks(sequence, lifeCycle, beam);
   }

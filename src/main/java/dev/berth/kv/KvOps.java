@@ -133,6 +133,24 @@ public final class KvOps {
     return add(NativeKvOps.RESIZE, sequence, notNegative(capacity), notNegative(history), 0, 0, 0);
   }
 
+  /**
+   * The same for a chunk of a prompt: blocks that windows have left behind when its last token is
+   * computed share slots, one layer's after another's (spec 03 §10). Only {@link
+   * KvTables#bufferTable()} names them. Until the history has passed them neither it nor the
+   * capacity can end among them: STATE. Where layers have no room to share this is {@link
+   * #resize(long, int, int)}.
+   */
+  public int resizeChunk(long sequence, int capacity, int history) {
+    return add(
+        NativeKvOps.RESIZE,
+        sequence,
+        notNegative(capacity),
+        notNegative(history),
+        0,
+        0,
+        NativeKvOps.SCRATCH);
+  }
+
   /** Tokens after the committed ones, all computed: full blocks can be found from now on. */
   public int commit(long sequence, int[] tokens) {
     return commit(sequence, MemorySegment.ofArray(tokens), 0, tokens.length);

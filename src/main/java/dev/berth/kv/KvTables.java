@@ -31,7 +31,8 @@ public final class KvTables {
     if (shape.rows() < 1
         || shape.rows() > NativeKv.MAX
         || shape.tokens() < 0
-        || shape.csrPages() < 0) {
+        || shape.csrPages() < 0
+        || (shape.buffers() != 0 && shape.buffers() != kv.buffers())) {
       throw new BerthException(Code.ARGUMENT, "tables of " + shape);
     }
     return new KvTables(kv, maxBlocks, shape);
@@ -53,6 +54,7 @@ public final class KvTables {
             some(arena, csr ? kv.views() * shape.csrPages : 0, Integer.BYTES),
             some(arena, csr ? out : 0, Integer.BYTES),
             some(arena, kv.states() * out, Integer.BYTES),
+            some(arena, shape.buffers * out * maxBlocks, Integer.BYTES),
             shape.rows,
             shape.tokens,
             shape.csrPages,
@@ -73,8 +75,14 @@ public final class KvTables {
    * @param rows of the tables, 1 to 2^20
    * @param tokens of the slot mapping; 0: none is wanted
    * @param csrPages of the compressed form, for each view; 0: it isn't wanted
+   * @param buffers as many as the layout has, for a table of each; 0: they aren't wanted
    */
-  public record Shape(int rows, int tokens, long csrPages) {
+  public record Shape(int rows, int tokens, long csrPages, int buffers) {
+    /** The same without tables by buffer. */
+    public Shape(int rows, int tokens, long csrPages) {
+      this(rows, tokens, csrPages, 0);
+    }
+
     /** Tables of that many rows, nothing else. */
     public static Shape rows(int rows) {
       return new Shape(rows, 0, 0);
@@ -152,9 +160,27 @@ public final class KvTables {
     return batch.last();
   }
 
+  /**
+   * {@code int32[buffers][rows][maxBlocks]}: pages of each buffer, counted in its strides from its
+   * pool's base; those of {@link KvOps#resizeChunk} too, which no other table names and the slot
+   * mapping says are nowhere.
+   */
+  public MemorySegment bufferTable() {
+    return batch.buffers();
+  }
+
   /** {@code int32[states][rows]}: slots of recurrent states. */
   public MemorySegment stateSlots() {
     return batch.states();
+  }
+
+  /** Page of a block in a buffer's own table. */
+  public int bufferPage(int buffer, int row, int block) {
+    Objects.checkIndex(block, maxBlocks);
+    long at =
+        (long) Objects.checkIndex(buffer, shape.buffers) * shape.rows
+            + Objects.checkIndex(row, shape.rows);
+    return batch.buffers().getAtIndex(JAVA_INT, at * maxBlocks + block);
   }
 
   /** Key page of a block. */

@@ -2,6 +2,7 @@
 package dev.berth.replay;
 
 import dev.berth.engine.EngineConfig;
+import dev.berth.request.WaitingQueue;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -48,7 +49,8 @@ public record Arm(
         engine.cap(),
         engine.queue(),
         engine.policies(),
-        engine.capacity());
+        engine.capacity(),
+        engine.router());
   }
 
   /** The effective plan in one line. */
@@ -63,6 +65,12 @@ public record Arm(
             ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
             : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
+        + (engine.router().equals(dev.berth.route.RouterChoice.DEFAULT)
+            ? ""
+            : ", " + engine.router())
+        + (engine.queue().policy() == WaitingQueue.Policy.FCFS
+            ? ""
+            : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
         + ", "
         + engine.policies().id();
   }

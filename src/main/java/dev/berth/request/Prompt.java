@@ -61,6 +61,11 @@ public final class Prompt {
     return salt;
   }
 
+  /** A copy of the first tokens, at most so many. */
+  public int[] head(int most) {
+    return Arrays.copyOf(tokens, Math.min(most, tokens.length));
+  }
+
   /** A copy of the tokens. */
   public int[] toArray() {
     return tokens.clone();

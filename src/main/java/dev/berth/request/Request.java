@@ -172,10 +172,11 @@ public record Request(
         id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, prompt);
   }
 
-  /** The same request with the tokens of its prompt. */
+  /** The same request with the tokens of its prompt; routers see the first ones. */
   public Request withPrompt(Prompt tokens) {
+    RouteKey key = route.withPrompt(tokens.head(RouteKey.HEAD_TOKENS));
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, route, tokens);
+        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, tokens);
   }
 
   /**

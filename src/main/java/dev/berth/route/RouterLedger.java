@@ -372,13 +372,6 @@ public final class RouterLedger {
     return count;
   }
 
-  /** Gives the matches of a batch. */
-  @FunctionalInterface
-  public interface MatchSource {
-    /** The matches of a batch's requests on that many ranks; lent until the next call. */
-    PrefixMatches of(RequestBatch batch, int ranks);
-  }
-
   private void route(RequestBatch batch, PrefixMatches matches) {
     router.route(loads, batch, matches, options.cap(), assignment);
     for (int rank = 0; rank < options.ranks(); rank++) {

@@ -42,6 +42,7 @@ class NaiveSchedulingProperties {
       RandomTables.Case random = tables.next(set);
       String name = "%s, seed %d, case %d".formatted(set, seed, i);
       try (SchedulingTable table = random.table()) {
+        both(random, table, name); // nobody waited yet
         capacityAlone(random, table, name);
         batchAlone(random, table, name);
         both(random, table, name);

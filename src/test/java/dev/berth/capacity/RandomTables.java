@@ -146,14 +146,16 @@ final class RandomTables {
   }
 
   Case next(PolicySet set) {
-    int self = chance(10) ? 0 : 1 + random.nextInt(2);
-    int cross = self > 0 && chance(25) ? 1 : 0;
+    boolean steady = chance(25); // nearly all are generations about which nothing is special
+    int self = steady ? 1 : chance(10) ? 0 : 1 + random.nextInt(2);
+    int cross = !steady && self > 0 && chance(25) ? 1 : 0;
     int pools = self + cross;
     boolean encoders = chance(20);
     int size = 1 + random.nextInt(chance(20) ? 60 : 12);
     List<Naive.Req> requests = new ArrayList<>();
     for (int row = 0; row < size; row++) {
-      requests.add(request(row, pools, encoders && cross > 0));
+      Naive.Req r = request(row, pools, encoders && cross > 0);
+      requests.add(steady && chance(90) ? plain(r) : r);
     }
     long[] free = new long[pools];
     long[] total = new long[pools];
@@ -293,6 +295,24 @@ final class RandomTables {
       r.held[p] =
           holds ? random.ints(random.nextInt(6), 0, PAGE_IDS).distinct().toArray() : new int[0];
     }
+    return r;
+  }
+
+  /** The same request as a generation without adapter, beams, credit or a batch in flight. */
+  private Naive.Req plain(Naive.Req r) {
+    r.state = RequestState.GENERATION;
+    r.cursor = r.prompt;
+    r.cached = 0;
+    r.generated = 1 + random.nextInt(20);
+    r.beam = 1;
+    r.adapter = -1;
+    r.inFlight = 0;
+    r.awaitsEncoder = false;
+    r.encoderTokens = 0;
+    r.reusable = 0;
+    r.oneStep = new int[] {random.nextInt(3)};
+    r.twoStep = new int[] {r.oneStep[0] + random.nextInt(2)};
+    r.credit = new int[] {0};
     return r;
   }
 

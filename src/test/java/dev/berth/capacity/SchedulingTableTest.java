@@ -171,6 +171,24 @@ class SchedulingTableTest {
   }
 
   @Test
+  void everyPolicyHasItsNameAndNoOther() {
+    for (CapacityRule rule : CapacityRule.values()) {
+      assertThat(CapacityRule.byName(rule.name())).contains(rule);
+    }
+    for (Chunking chunking : Chunking.values()) {
+      assertThat(Chunking.byName(chunking.name())).contains(chunking);
+    }
+    for (PolicySet set : PolicySet.values()) {
+      assertThat(PolicySet.byId(set.toString())).contains(set);
+    }
+    for (String other : List.of("", "max_utilization", "GUARANTEED", "NO_EVICT ")) {
+      assertThat(CapacityRule.byName(other)).isEmpty();
+      assertThat(Chunking.byName(other)).isEmpty();
+      assertThat(PolicySet.byId(other)).isEmpty();
+    }
+  }
+
+  @Test
   void aClosedTableSaysSo() {
     SchedulingTable table = table(1);
     CapacityScheduler scheduler =

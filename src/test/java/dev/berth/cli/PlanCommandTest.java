@@ -51,7 +51,7 @@ class PlanCommandTest {
         .contains("capacity    1024 generations, overflow 0")
         .contains(
             "at start    seat pool, lease map, padding lease pool, batch compared with the plan;"
-                + " skipped, without a bound: page counter")
+                + " skipped, without a bound: KV pages")
         .contains("planned with overlap on; the file says off [overlap-assumed]")
         .endsWith("works" + System.lineSeparator());
   }

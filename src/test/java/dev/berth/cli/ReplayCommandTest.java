@@ -9,16 +9,21 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeSet;
+import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -196,11 +201,28 @@ class ReplayCommandTest {
         .contains("gen: generation, 2 servers of 4 ranks")
         .containsOnlyOnce(
             "pools: seat pool, lease map, padding lease pool, batch compared with the plan;"
-                + " skipped, without a bound: page counter")
+                + " skipped, without a bound: KV pages")
         .contains("500 of 500 done, 0 refused")
         .containsPattern("server 2\\.1 +[0-9.]+ %")
         .containsPattern("TTFT +[0-9.]+ m?s +[0-9.]+ m?s +[0-9.]+ m?s")
         .contains("wall time");
+  }
+
+  @Test
+  void aFilesPolicyIsReplayed() throws IOException {
+    String asks =
+        DISAGGREGATED.replaceFirst(
+            "(?m)^( +)max_batch_size: (\\d+)$",
+            "$1max_batch_size: $2\n$1scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}");
+    assertThat(asks).isNotEqualTo(DISAGGREGATED);
+    String config = file("c.yaml", asks);
+    Result result =
+        run("replay", "--config", config, "--trace", "mooncake-1000", "--requests", "50");
+    // Who gave way would be computed again whole: what wouldn't fit one batch then is refused at
+    // once.
+    assertThat(result.out())
+        .contains("42 of 50 done, 8 refused")
+        .doesNotContain("asks for MAX_UTILIZATION");
   }
 
   @Test
@@ -550,5 +572,110 @@ class ReplayCommandTest {
     } else if (value instanceof List<?> list) {
       list.forEach(item -> collect(item, keys));
     }
+  }
+
+  // ------------------------------------------------------------------------------ decision logs
+
+  private String log(String scenario, String arm) {
+    String file = folder.resolve(arm + ".log").toString();
+    assertThat(run("replay", scenario, "--arm", arm, "--write-log", file).exit()).isZero();
+    return file;
+  }
+
+  @Test
+  void aLogOfAnArmIsRunAgainAndEveryDecisionIsTheSame() throws IOException {
+    String file = log(file("tiny.yaml", TINY.formatted(8, "8")), "on");
+    Result result = run("replay", "--log", file);
+    assertThat(result.exit()).isZero();
+    assertThat(result.out())
+        .startsWith("log of tiny/on: 2 ranks, 1 stage\n")
+        .contains("8 requests run again")
+        .endsWith("every decision is the same\n");
+    assertThat(json(run("replay", "--log", file, "--json").out()))
+        .containsEntry("kind", "log")
+        .containsEntry("name", "tiny/on")
+        .containsEntry("requests", 8)
+        .containsEntry("ending", "closed")
+        .containsEntry("same", true)
+        .doesNotContainKeys("difference", "damage");
+  }
+
+  /** Not a rule is changed here but what the log says: its checksums are made right again. */
+  @Test
+  void aDecisionThatDiffersIsNamed() throws IOException {
+    Path file = Path.of(log(file("tiny.yaml", TINY.formatted(8, "8")), "on"));
+    byte[] bytes = Files.readAllBytes(file);
+    String text = new String(bytes, StandardCharsets.ISO_8859_1);
+    int admissions = text.indexOf("maxNumTokens") + "maxNumTokens".length() + 1;
+    assertThat(text.substring(admissions)).startsWith("64");
+    bytes[admissions] = '1'; // 14 tokens a step: no prompt of 16 fits
+    seal(bytes);
+    Files.write(file, bytes);
+    Result result = run("replay", "--log", file.toString());
+    assertThat(result.exit()).isEqualTo(1);
+    assertThat(result.out())
+        .contains("the first decision that is not the logged one:\n  iteration  0\n")
+        .contains("  request    0\n  decision   offer\n  logged     Queued")
+        .containsPattern("  came       Refused\\[reason=TOKENS, required=16, available=14]");
+    assertThat(
+            Objects.requireNonNull(
+                json(run("replay", "--log", file.toString(), "--json").out()).get("difference")))
+        .hasToString(
+            "{iteration=0, request=0, decision=offer, logged=Queued[], came=Refused[reason=TOKENS,"
+                + " required=16, available=14]}");
+  }
+
+  /** The checksum of the first block. */
+  private static void seal(byte[] log) {
+    ByteBuffer fields = ByteBuffer.wrap(log).order(ByteOrder.LITTLE_ENDIAN);
+    var crc = new CRC32C();
+    crc.update(log, 20, 8 + fields.getInt(20));
+    fields.putInt(16, (int) crc.getValue());
+  }
+
+  @Test
+  void aLogThatIsCutIsRunAsFarAsItGoesAndExitsWithTwo() throws IOException {
+    Path file = Path.of(log("deepseek-r1-ctx-dep4", "charged"));
+    byte[] bytes = Files.readAllBytes(file);
+    Files.write(file, Arrays.copyOf(bytes, bytes.length - 1));
+    Result result = run("replay", "--log", file.toString());
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.out())
+        .contains("every decision up to there is the same; then the log can't be read:")
+        .contains("byte " + (bytes.length - 1) + ": the log ends inside a block");
+    assertThat(result.out()).doesNotContain("\n0 iterations");
+  }
+
+  @Test
+  void aFileThatIsNoLogIsBadInput() throws IOException {
+    String file = file("no.log", "nothing of the kind");
+    Result result = run("replay", "--log", file);
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains(file, "byte 0", "doesn't begin as a decision log does");
+    result = run("replay", "--log", folder.resolve("none.log").toString());
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains("none.log can't be read: there is no such file");
+    assertThat(run("replay", "--log", folder.toString()).exit()).isEqualTo(2);
+  }
+
+  @Test
+  void aLogIsOfOneArm() {
+    String file = folder.resolve("a.log").toString();
+    Result result = run("replay", "deepseek-r1-ctx-dep4", "--write-log", file);
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains("one arm", "--arm=off, --arm=charged");
+    assertThat(Path.of(file)).doesNotExist();
+    result = run("replay", "--log", file, "deepseek-r1-ctx-dep4");
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains("--log says what ran");
+    result =
+        run(
+            "replay",
+            "glm-5-ctx-con1",
+            "--arm=fixed",
+            "--write-log",
+            folder.resolve("none/a.log").toString());
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.err()).contains("can't be written: there is no such file");
   }
 }

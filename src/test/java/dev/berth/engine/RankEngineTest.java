@@ -517,7 +517,7 @@ class RankEngineTest {
         var startUp = group.engine(1).startUp();
         assertThat(startUp.checked())
             .containsExactly("seat pool", "lease map", "padding lease pool", "batch");
-        assertThat(startUp.skipped()).containsExactly("page counter");
+        assertThat(startUp.skipped()).containsExactly("KV pages");
       }
     }
 

@@ -3,26 +3,37 @@ package dev.berth.journey;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.EngineConfig.Transfer;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
+import dev.berth.kv.KvConfig;
+import dev.berth.kv.KvLayout;
+import dev.berth.kv.KvLevel;
+import dev.berth.kv.KvReach;
+import dev.berth.kv.KvSizes;
+import dev.berth.kv.KvUsage;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.Prompt;
 import dev.berth.request.QueueRules;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
 import dev.berth.route.RankCap;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,27 +41,35 @@ import java.util.Objects;
 import java.util.random.RandomGenerator;
 import java.util.random.RandomGeneratorFactory;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * A request's whole way: prompt, queue, rank, seat and lease, pages, batch, a real (small)
- * transformer, token. The fleet's tokens must be those of each prompt run alone. Pages are a
- * counter as yet: page p of a lease is storage {@code [lease][p]}.
+ * transformer, token. The fleet's tokens must be those of each prompt run alone, whoever gave way
+ * meanwhile, and whoever found what others had computed.
  */
 class JourneyTest {
   private static final long SEED = Long.getLong("berth.seed", 20261130);
   private static final int RUNS = 12;
   private static final int LONGEST_PROMPT = 24;
   private static final int LONGEST_OUTPUT = 14;
+  private static final int TOKENS_PER_BLOCK = 4;
   private static final TinyTransformer MODEL = new TinyTransformer(7);
+  private static final KvLayout LAYOUT =
+      KvLayout.plan(
+          TOKENS_PER_BLOCK,
+          PagedDevice.buffers(List.of(KvReach.FULL, KvReach.FULL), TOKENS_PER_BLOCK));
 
   /** Ways to run the same requests. */
   enum Fleet {
     OVERLAP(1, Chunking.NONE, 0, Trait.ATTENTION_DP, Trait.OVERLAP),
     OVERLAP_CHUNKED(1, Chunking.FIRST_COME_FIRST_SERVED, 9, Trait.ATTENTION_DP, Trait.OVERLAP),
-    NON_OVERLAP(1, Chunking.NONE, 30, Trait.ATTENTION_DP),
+    NON_OVERLAP(1, Chunking.NONE, 40, Trait.ATTENTION_DP),
     NON_OVERLAP_CHUNKED(1, Chunking.FIRST_COME_FIRST_SERVED, 7, Trait.ATTENTION_DP),
     PIPELINE(2, Chunking.NONE, 0, Trait.ATTENTION_DP, Trait.OVERLAP),
     PIPELINE_CHUNKED(2, Chunking.FIRST_COME_FIRST_SERVED, 9, Trait.ATTENTION_DP, Trait.OVERLAP),
@@ -68,13 +87,14 @@ class JourneyTest {
       this.traits = List.of(traits);
     }
 
-    EngineConfig config(int ranks, int batch, long pages) {
+    EngineConfig config(int ranks, int batch, CapacityRule rule, KvSetup kv) {
       var shape =
           WorkerShape.builder(batch)
               .ranks(ranks)
               .pipelineSize(stages)
               .maxNumTokens(maxNumTokens)
-              .tokensPerBlock(4)
+              .tokensPerBlock(TOKENS_PER_BLOCK)
+              .maxSeqLen(LONGEST_PROMPT + LONGEST_OUTPUT)
               .with(traits.toArray(Trait[]::new))
               .build();
       SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
@@ -85,11 +105,13 @@ class JourneyTest {
           EngineConfig.defaultMark(plan),
           Transfer.NONE,
           chunking,
-          pages,
+          kv,
           FillGate.NONE,
           RetiringTokens.EXCLUDED,
           RankCap.HARD,
-          QueueRules.FCFS);
+          QueueRules.FCFS,
+          PolicySet.BERTH_1,
+          rule);
     }
   }
 
@@ -111,22 +133,47 @@ class JourneyTest {
     int dropped;
     boolean meddled;
 
-    Journey(Fleet fleet, long seed) {
+    long hits;
+    int paused;
+
+    Journey(Fleet fleet, CapacityRule rule, long seed) {
       random = RandomGeneratorFactory.of("L64X128MixRandom").create(seed);
       int ranks = between(2, 4);
       int batch = between(2, 4);
-      config = fleet.config(ranks, batch, random.nextBoolean() ? -1 : between(12, 40));
-      device = new TinyDevice(MODEL, config, prompts, LONGEST_PROMPT + LONGEST_OUTPUT);
-      for (long id = 0; id < 30; id++) {
-        prompts.put(
-            id,
-            random
-                .ints(between(1, LONGEST_PROMPT), 0, TinyTransformer.VOCABULARY)
-                .boxed()
-                .toList());
-        requests.add(
-            Request.of(id, prompts.get(id).size(), between(1, LONGEST_OUTPUT)).withTag(id));
+      config = fleet.config(ranks, batch, rule, kv());
+      device = new TinyDevice(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
+      int[][] known = new int[3][];
+      for (int i = 0; i < known.length; i++) {
+        known[i] = random.ints(LONGEST_PROMPT, 0, TinyTransformer.VOCABULARY).toArray();
       }
+      for (long id = 0; id < 30; id++) {
+        int[] prompt = known[between(0, 2)].clone();
+        int alike = between(0, LONGEST_PROMPT);
+        for (int i = alike; i < prompt.length; i++) {
+          prompt[i] = random.nextInt(TinyTransformer.VOCABULARY);
+        }
+        prompt = Arrays.copyOf(prompt, between(1, LONGEST_PROMPT));
+        prompts.put(id, Arrays.stream(prompt).boxed().toList());
+        requests.add(
+            Request.of(id, prompt.length, between(1, LONGEST_OUTPUT))
+                .withTag(id)
+                .withPrompt(Prompt.of(prompt)));
+      }
+    }
+
+    /** Few pages, so that somebody has to give way; sometimes a host level below them. */
+    private KvSetup kv() {
+      KvSizes sizes = KvSizes.device(between(11, 24));
+      if (random.nextBoolean()) {
+        sizes = sizes.with(KvLevel.HOST, between(1, 8));
+      }
+      int index = random.nextInt(4) == 0 ? 0 : between(4, 40);
+      var partial = KvConfig.Partial.values()[random.nextInt(2)];
+      return KvSetup.paged(LAYOUT, sizes)
+          .withIndex(index, partial)
+          .withPaused(KvSetup.Paused.values()[random.nextInt(2)])
+          .withSharing(KvSetup.Sharing.values()[random.nextInt(2)])
+          .withMemory(KvConfig.Memory.HOST);
     }
 
     int between(int lowest, int highest) {
@@ -145,6 +192,12 @@ class JourneyTest {
           live = group.step(device);
           for (int rank = 0; live && rank < config.ranks(); rank++) {
             deliver(group.engine(rank));
+            paused += group.engine(rank).paused();
+          }
+          for (int rank = 0; rank < config.ranks(); rank++) {
+            for (int stage = 0; stage < config.stages(); stage++) {
+              group.engine(rank, stage).kv().orElseThrow().check();
+            }
           }
         }
         for (int rank = 0; rank < config.ranks(); rank++) {
@@ -153,6 +206,10 @@ class JourneyTest {
             assertThat(engine.seatsUsed()).isZero();
             assertThat(engine.leasesUsed()).isZero();
             assertThat(engine.pagesUsed()).isZero();
+            KvUsage usage = engine.kv().orElseThrow().usage();
+            assertThat(usage.open()).isZero();
+            assertThat(usage.pages(KvLevel.DEVICE, 0).held()).isZero();
+            hits += stage == 0 ? usage.hitTokens() : 0;
           }
         }
       }
@@ -184,11 +241,12 @@ class JourneyTest {
               .filter(row -> table.state(row) == RequestState.GENERATION)
               .filter(row -> table.generatedTokens(row) >= 1)
               .filter(row -> table.maxNewTokens(row) - table.generatedTokens(row) >= 4)
-              .limit(2)
               .toArray();
-      if (!meddled && rows.length == 2) {
-        meddling.meddle(device, table, rows[0], rows[1]);
-        meddled = true;
+      for (int i = 1; !meddled && i < rows.length; i++) {
+        if (device.together(table.lease(rows[0]), table.lease(rows[i]))) {
+          meddling.meddle(device, table, rows[0], rows[i]);
+          meddled = true;
+        }
       }
     }
 
@@ -201,16 +259,25 @@ class JourneyTest {
     }
   }
 
+  private static Stream<Arguments> fleets() {
+    return Arrays.stream(Fleet.values())
+        .flatMap(fleet ->
+            Stream.of(CapacityRule.GUARANTEED_NO_EVICT, CapacityRule.MAX_UTILIZATION)
+                .map(rule -> Arguments.of(fleet, rule)));
+  }
+
   @ParameterizedTest
-  @EnumSource
-  void tokensAreThoseOfEachPromptRunAlone(Fleet fleet) {
+  @MethodSource("fleets")
+  void tokensAreThoseOfEachPromptRunAlone(Fleet fleet, CapacityRule rule) {
     System.out.println("JourneyTest: -Dberth.seed=" + SEED);
     int pads = 0;
     int dropped = 0;
     int stopped = 0;
     int full = 0;
+    long hits = 0;
+    int paused = 0;
     for (int i = 0; i < RUNS; i++) {
-      var journey = new Journey(fleet, SEED + i).run(NONE);
+      var journey = new Journey(fleet, rule, SEED + i).run(NONE);
       assertThat(journey.outputs).as("seed %d", SEED + i).isEqualTo(journey.alone());
       for (Map<Long, List<Integer>> stage : journey.device.delivered) {
         assertThat(stage)
@@ -225,11 +292,19 @@ class JourneyTest {
         stopped += ended ? 1 : 0;
         full += ended ? 0 : 1;
       }
+      hits += journey.hits;
+      paused += journey.paused;
       pads += journey.device.pads;
       dropped += journey.dropped;
     }
     assertThat(stopped).as("some sequences ended early").isPositive();
     assertThat(full).as("some ran to their limit").isPositive();
+    assertThat(hits).as("some found what others had computed").isPositive();
+    if (rule == CapacityRule.MAX_UTILIZATION) {
+      assertThat(paused).as("some gave way").isPositive();
+    } else {
+      assertThat(paused).isZero();
+    }
     if (fleet.traits.contains(Trait.ATTENTION_DP)) {
       assertThat(pads).as("some ranks were padded").isPositive();
     }
@@ -249,26 +324,26 @@ class JourneyTest {
             fleet,
             (device, table, a, b) -> {
               assertThat(table.seat(a)).isNotEqualTo(table.seat(b));
-              device.swapSeats(0, table.seat(a), table.seat(b));
+              device.swapSeats(table.seat(a), table.seat(b));
             });
     assertThat(journey.outputs).isNotEqualTo(journey.alone());
   }
 
   @ParameterizedTest
   @EnumSource(names = {"OVERLAP", "NON_OVERLAP", "PIPELINE"})
-  void leasesAreConsumedSwappingTwoKvRowsChangesTheTokens(Fleet fleet) {
+  void leasesAreConsumedSwappingTwoRowsOfThePageTableChangesTheTokens(Fleet fleet) {
     Journey journey =
         meddledRun(
             fleet,
             (device, table, a, b) -> {
               assertThat(table.lease(a)).isNotEqualTo(table.lease(b));
-              device.swapLeases(0, table.lease(a), table.lease(b));
+              device.swapLeases(table.lease(a), table.lease(b));
             });
     assertThat(journey.outputs).isNotEqualTo(journey.alone());
   }
 
   private static Journey meddledRun(Fleet fleet, Meddling meddling) {
-    var journey = new Journey(fleet, SEED).run(meddling);
+    var journey = new Journey(fleet, CapacityRule.GUARANTEED_NO_EVICT, SEED).run(meddling);
     assertThat(journey.meddled).as("two generations lived on rank 0").isTrue();
     return journey;
   }
@@ -279,8 +354,8 @@ class JourneyTest {
         meddledRun(
             Fleet.OVERLAP,
             (device, table, a, b) -> {
-              device.swapLeases(0, table.lease(a), table.lease(b));
-              device.swapLeases(0, table.lease(b), table.lease(a));
+              device.swapLeases(table.lease(a), table.lease(b));
+              device.swapLeases(table.lease(b), table.lease(a));
             });
     assertThat(journey.outputs).isEqualTo(journey.alone());
   }

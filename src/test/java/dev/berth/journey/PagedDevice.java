@@ -12,6 +12,8 @@ import dev.berth.kv.KvLayout;
 import dev.berth.kv.KvLevel;
 import dev.berth.kv.KvReach;
 import dev.berth.kv.KvTables;
+import dev.berth.kv.KvUsage;
+import dev.berth.kv.KvView;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
@@ -26,10 +28,18 @@ public final class PagedDevice {
   /** Which form of the tables attention reads. */
   public enum Form {
     BLOCK_TABLE,
-    COMPRESSED
+    COMPRESSED,
+    /** Of each buffer, for writing too. */
+    BUFFERS
   }
 
-  private record Layer(KvLayout.Place key, KvLayout.Place value, KvLayout.View view, int state) {}
+  private record Layer(
+      int keyBuffer,
+      int valueBuffer,
+      KvLayout.Place key,
+      KvLayout.Place value,
+      KvLayout.View view,
+      int state) {}
 
   private final KvLayout layout;
   private final List<Layer> layers = new ArrayList<>();
@@ -41,16 +51,30 @@ public final class PagedDevice {
 
   public IntUnaryOperator blockLens = IntUnaryOperator.identity();
 
+  /** Where a slot of a pool lies. */
+  private interface Pages {
+    MemorySegment page(KvLevel level, int pool, int slot);
+  }
+
   /** The device of a cache with memory, whose layers have the same numbers as the model's. */
   public PagedDevice(KvCache cache) {
-    layout = cache.layout();
-    badValue = cache.config().badValue();
+    this(cache.layout(), cache.config().badValue(), cache.usage(), cache::page);
+  }
+
+  /** The device of an engine's cache. */
+  public PagedDevice(KvView cache) {
+    this(cache.layout(), cache.config().badValue(), cache.usage(), cache::page);
+  }
+
+  private PagedDevice(KvLayout layout, int badValue, KvUsage usage, Pages pages) {
+    this.layout = layout;
+    this.badValue = badValue;
     slots = new MemorySegment[layout.pools()][];
     for (int pool = 0; pool < slots.length; pool++) {
-      long n = cache.usage().pages(KvLevel.DEVICE, layout.pool(pool).group()).total();
+      long n = usage.pages(KvLevel.DEVICE, layout.pool(pool).group()).total();
       slots[pool] = new MemorySegment[(int) n];
       for (int slot = 0; slot < n; slot++) {
-        slots[pool][slot] = cache.page(KvLevel.DEVICE, pool, slot);
+        slots[pool][slot] = pages.page(KvLevel.DEVICE, pool, slot);
       }
     }
     for (int layer = 0; ; layer++) {
@@ -62,6 +86,8 @@ public final class PagedDevice {
       KvLayout.Place place = layout.place(key);
       layers.add(
           new Layer(
+              key,
+              Math.max(key, value),
               place,
               layout.place(value < 0 ? key : value),
               layout.view(place.view()),
@@ -167,6 +193,9 @@ public final class PagedDevice {
 
     private int entry(Layer l, int from, int block, boolean value) {
       int view = l.key.view();
+      if (form == Form.BUFFERS) {
+        return tables.bufferPage(value ? l.valueBuffer : l.keyBuffer, from, block);
+      }
       if (form == Form.BLOCK_TABLE) {
         return value ? tables.valuePage(view, from, block) : tables.keyPage(view, from, block);
       }
@@ -182,9 +211,8 @@ public final class PagedDevice {
     /** Strides from the pool's base, as a kernel counts them. */
     private double[] read(Layer l, int page, int position) {
       long token = (long) TinyTransformer.WIDTH * Double.BYTES;
-      long at =
-          (page + (long) l.key.ordinal() * l.key.expansion()) * l.key.stride()
-              + position % layout.tokensPerBlock() * token;
+      long base = form == Form.BUFFERS ? 0 : (long) l.key.ordinal() * l.key.expansion();
+      long at = (page + base) * l.key.stride() + position % layout.tokensPerBlock() * token;
       long slotBytes = layout.pool(l.view.pool()).slotBytes();
       double[] out = new double[TinyTransformer.WIDTH];
       MemorySegment.copy(
@@ -201,6 +229,11 @@ public final class PagedDevice {
     @Override
     public void put(int layer, int position, double[] key, double[] value) {
       Layer l = layers.get(layer);
+      if (form == Form.BUFFERS) {
+        write(l, l.keyBuffer, position, key);
+        write(l, l.valueBuffer, position, value);
+        return;
+      }
       long width = written.slotMapping().byteSize() / Long.BYTES / layout.lifeCycles();
       long slot =
           written
@@ -212,6 +245,21 @@ public final class PagedDevice {
       long offset = slot % layout.tokensPerBlock() * token;
       MemorySegment.copy(key, 0, to, JAVA_DOUBLE, l.key.offset() + offset, key.length);
       MemorySegment.copy(value, 0, to, JAVA_DOUBLE, l.value.offset() + offset, value.length);
+    }
+
+    private void write(Layer l, int buffer, int position, double[] values) {
+      int page = written.bufferPage(buffer, row, position / layout.tokensPerBlock());
+      assertThat(page).as("the page of position %d", position).isNotEqualTo(badValue);
+      long token = (long) TinyTransformer.WIDTH * Double.BYTES;
+      long at = page * l.key.stride() + position % layout.tokensPerBlock() * token;
+      long slotBytes = layout.pool(l.view.pool()).slotBytes();
+      MemorySegment.copy(
+          values,
+          0,
+          slots[l.view.pool()][(int) (at / slotBytes)],
+          JAVA_DOUBLE,
+          at % slotBytes,
+          values.length);
     }
 
     private MemorySegment stateSlot(Layer l) {

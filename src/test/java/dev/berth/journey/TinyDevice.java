@@ -8,6 +8,9 @@ import dev.berth.engine.EngineConfig;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.RankEngine;
 import dev.berth.id.BatchPosition;
+import dev.berth.kv.KvStatus;
+import dev.berth.kv.KvTables;
+import dev.berth.kv.KvView;
 import dev.berth.request.RequestTable;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -17,51 +20,38 @@ import java.util.Objects;
 
 /**
  * Runs the {@link TinyTransformer} for the ranks and stages of a fleet. Nothing here is keyed by a
- * request: keys and values lie in the row of a lease, page after page; sampler state and the last
- * token lie in the row of a seat, on the device, so that a generation can be launched before the
- * host has seen the token before it. A stage holds its share of the layers.
+ * request: keys and values lie where the block tables of the engine's KV cache say; sampler state
+ * and the last token lie in the row of a seat, on the device, so that a generation can be launched
+ * before the host has seen the token before it. A stage holds its share of the layers.
  */
 final class TinyDevice implements LockstepGroup.Device {
-  /**
-   * Keys and values of one rank's share of layers: {@code [lease][page][layer][slot in
-   * page][width]}.
-   */
-  private static final class KvRows {
-    final double[][][][][] keys;
-    final double[][][][][] values;
-    final int tokensPerPage;
+  private static final double[][] NOTHING = {};
 
-    KvRows(int leases, int pages, int tokensPerPage) {
-      this.tokensPerPage = tokensPerPage;
-      int layers = TinyTransformer.LAYERS;
-      keys = new double[leases][pages][layers][tokensPerPage][TinyTransformer.WIDTH];
-      values = new double[leases][pages][layers][tokensPerPage][TinyTransformer.WIDTH];
-    }
+  /** One rank's pages on one stage, and the tables of its batches. */
+  private static final class Kv {
+    final PagedDevice pages;
+    final KvTables tables;
+    final PagedDevice.Form form;
+    List<Integer> leases = List.of(); // of the last batch, by position
 
-    TinyTransformer.Cache of(int lease) {
-      return new TinyTransformer.Cache() {
-        @Override
-        public double[] key(int layer, int position) {
-          return keys[lease][position / tokensPerPage][layer][position % tokensPerPage];
-        }
-
-        @Override
-        public double[] value(int layer, int position) {
-          return values[lease][position / tokensPerPage][layer][position % tokensPerPage];
-        }
-      };
-    }
-
-    void swap(int a, int b) {
-      swapRows(keys, a, b);
-      swapRows(values, a, b);
+    Kv(RankEngine engine, int positions, int longest) {
+      KvView cache = engine.kv().orElseThrow();
+      pages = new PagedDevice(cache);
+      long blocks = (long) positions * cache.config().maxBlocks();
+      tables =
+          cache.newTables(
+              new KvTables.Shape(
+                  positions, positions * longest, blocks, cache.layout().buffers().size()));
+      form = PagedDevice.Form.values()[engine.rank() % PagedDevice.Form.values().length];
     }
   }
 
   private final TinyTransformer model;
-  private final Map<Long, List<Integer>> prompts;
   private final int stages;
-  private final KvRows[][] kv; // [stage][rank]
+  private final int positions;
+  private final int longest;
+  private final Map<String, Kv> kv = new HashMap<>(); // by stage and rank
+  private final Map<Integer, Integer> swapped = new HashMap<>(); // leases of rank 0
   private final TinyTransformer.SamplerRow[][] samplers; // [rank][seat]
   private final Map<Integer, List<double[][]>> between =
       new HashMap<>(); // by rank: what a stage hands to the next
@@ -74,20 +64,14 @@ final class TinyDevice implements LockstepGroup.Device {
   /** Batch positions that were padding. */
   int pads;
 
-  TinyDevice(
-      TinyTransformer model, EngineConfig config, Map<Long, List<Integer>> prompts, int longest) {
+  TinyDevice(TinyTransformer model, EngineConfig config, int longest) {
     this.model = model;
-    this.prompts = prompts;
     this.stages = config.stages();
+    this.longest = longest;
     var plan = config.plan();
-    int tokensPerPage = plan.shape().tokensPerBlock();
-    int pages = (longest + tokensPerPage - 1) / tokensPerPage;
-    kv = new KvRows[stages][config.ranks()];
+    positions = plan.batchPositions().count() + 1;
     samplers = new TinyTransformer.SamplerRow[config.ranks()][plan.seats().count() + 1];
     for (int rank = 0; rank < config.ranks(); rank++) {
-      for (int stage = 0; stage < stages; stage++) {
-        kv[stage][rank] = new KvRows(plan.indexCapacity(), pages, tokensPerPage);
-      }
       for (int seat = 0; seat < samplers[rank].length; seat++) {
         samplers[rank][seat] = new TinyTransformer.SamplerRow();
       }
@@ -97,70 +81,86 @@ final class TinyDevice implements LockstepGroup.Device {
     }
   }
 
+  private Kv kv(RankEngine engine) {
+    return kv.computeIfAbsent(
+        engine.stage() + "/" + engine.rank(), k -> new Kv(engine, positions, longest));
+  }
+
   @Override
   public void launch(RankEngine engine, Batch batch) {
+    Kv mine = kv(engine);
+    assertThat(engine.kv().orElseThrow().prepare(mine.tables, KvTables.Padding.CLEARED))
+        .isEqualTo(KvStatus.OK);
+    assertThat(mine.tables.rows()).isEqualTo(batch.size());
+    var leases = new ArrayList<Integer>();
+    for (int i = 0; i < batch.size(); i++) {
+      leases.add(engine.table().lease(batch.row(i)));
+    }
+    mine.leases = leases;
+    mine.pages.rowLens =
+        row -> {
+          int other = leases.indexOf(swapped.getOrDefault(leases.get(row), leases.get(row)));
+          return engine.rank() == 0 && other >= 0 ? other : row;
+        };
     var handed = new ArrayList<double[][]>();
     int[] tokens = new int[batch.size()];
+    int query = 0;
     for (int i = 0; i < batch.size(); i++) {
-      handed.add(forward(engine, batch, i, tokens));
+      handed.add(
+          batch.kind(i) == Batch.Kind.DUMMY ? NOTHING : forward(engine, batch, i, query, tokens));
+      pads += batch.kind(i) == Batch.Kind.DUMMY ? 1 : 0;
+      query += batch.tokens(i);
     }
     between.put(engine.rank(), handed);
     sampled.put(engine.rank() + "/" + batch.slot(), tokens);
   }
 
   /** The tokens of one batch position through this stage's layers. */
-  private double[][] forward(RankEngine engine, Batch batch, int position, int[] tokens) {
+  private double[][] forward(RankEngine engine, Batch batch, int position, int query, int[] out) {
     RequestTable table = engine.table();
     int row = batch.row(position);
     int first = batch.firstToken(position);
     int count = batch.tokens(position);
+    Kv mine = kv(engine);
     TinyTransformer.SamplerRow sampler = samplers[engine.rank()][table.seat(row)];
-    TinyTransformer.Cache cache = kv[engine.stage()][engine.rank()].of(table.lease(row));
+    TinyTransformer.Cache cache =
+        mine.pages.view(mine.tables, mine.form, position, position, query, first);
+    if (engine.stage() == stages - 1 && begins(batch, position, table)) {
+      begin(sampler, table, row);
+    }
     int perStage = TinyTransformer.LAYERS / stages;
     double[][] x = new double[count][];
     for (int t = 0; t < count; t++) {
       x[t] =
           engine.stage() > 0
               ? Objects.requireNonNull(between.get(engine.rank())).get(position)[t]
-              : model.embed(input(batch, position, first + t, table.id(row), sampler), first + t);
-      for (int layer = engine.stage() * perStage;
-          layer < (engine.stage() + 1) * perStage;
-          layer++) {
-        x[t] = model.layer(layer, x[t], first + t, cache);
-      }
+              : model.embed(
+                  batch.kind(position) == Batch.Kind.GENERATION
+                      ? sampler.lastToken
+                      : table.token(row, first + t),
+                  first + t);
     }
-    if (batch.kind(position) != Batch.Kind.DUMMY) {
-      int lastPage = (first + count - 1) / engineTokensPerPage(engine);
-      assertThat(lastPage)
-          .as("a position behind the pages of its row")
-          .isLessThan(table.pages(row));
+    for (int layer = engine.stage() * perStage; layer < (engine.stage() + 1) * perStage; layer++) {
+      x = model.layer(layer, x, first, cache);
     }
     if (engine.stage() == stages - 1 && batch.makesToken(position)) {
-      tokens[position] = model.sample(x[count - 1], sampler);
+      out[position] = model.sample(x[count - 1], sampler);
     }
     return x;
   }
 
-  private int engineTokensPerPage(RankEngine engine) {
-    return kv[engine.stage()][engine.rank()].tokensPerPage;
+  private static boolean begins(Batch batch, int position, RequestTable table) {
+    return batch.kind(position) == Batch.Kind.CONTEXT
+        && batch.firstToken(position) == table.cachedTokens(batch.row(position));
   }
 
-  /** The token that is computed at a position of a sequence. */
-  private int input(
-      Batch batch, int position, int at, long id, TinyTransformer.SamplerRow sampler) {
-    return switch (batch.kind(position)) {
-      case DUMMY -> {
-        pads++;
-        yield 0;
-      }
-      case GENERATION -> sampler.lastToken;
-      case CONTEXT -> {
-        if (at == 0) {
-          sampler.begin();
-        }
-        yield Objects.requireNonNull(prompts.get(id)).get(at);
-      }
-    };
+  /** A sequence begins in this seat, maybe again: then it said something before. */
+  private static void begin(TinyTransformer.SamplerRow sampler, RequestTable table, int row) {
+    sampler.begin();
+    int prompt = table.promptTokens(row);
+    for (int at = prompt - table.pausedTokens(row); at < prompt; at++) {
+      sampler.said[table.token(row, at)]++;
+    }
   }
 
   @Override
@@ -170,6 +170,7 @@ final class TinyDevice implements LockstepGroup.Device {
       if (batch.makesToken(i)) {
         long id = engine.table().id(batch.row(i));
         delivered.get(engine.stage()).computeIfAbsent(id, k -> new ArrayList<>()).add(tokens[i]);
+        batch.sampled(new BatchPosition(i), tokens[i]);
         if (tokens[i] < TinyTransformer.END_TOKENS) {
           batch.stop(new BatchPosition(i));
         }
@@ -177,19 +178,25 @@ final class TinyDevice implements LockstepGroup.Device {
     }
   }
 
-  void swapSeats(int rank, int a, int b) {
-    swapRows(samplers[rank], a, b);
+  void swapSeats(int a, int b) {
+    TinyTransformer.SamplerRow row = samplers[0][a];
+    samplers[0][a] = samplers[0][b];
+    samplers[0][b] = row;
   }
 
-  void swapLeases(int rank, int a, int b) {
-    for (KvRows[] stage : kv) {
-      stage[rank].swap(a, b);
+  /** From now on each of two rows of rank 0's tables is read as the other. */
+  void swapLeases(int a, int b) {
+    if (swapped.remove(a) == null) {
+      swapped.put(a, b);
+      swapped.put(b, a);
+    } else {
+      swapped.remove(b);
     }
   }
 
-  private static <T> void swapRows(T[] rows, int a, int b) {
-    T row = rows[a];
-    rows[a] = rows[b];
-    rows[b] = row;
+  /** Were both in the last batch of rank 0? */
+  boolean together(int leaseA, int leaseB) {
+    Kv first = kv.get("0/0");
+    return first != null && first.leases.containsAll(List.of(leaseA, leaseB));
   }
 }

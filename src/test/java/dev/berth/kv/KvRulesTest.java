@@ -376,6 +376,92 @@ class KvRulesTest {
     }
   }
 
+  // ------------------------------------------------------------------------------ scratch
+
+  /** Three layers with a window of four: three blocks of a chunk fit where one layer's would. */
+  private static final KvLayout THREE_WINDOWS =
+      KvLayout.plan(
+          BLOCK,
+          IntStream.range(0, 3)
+              .mapToObj(l -> KvBuffer.of(l, KvBuffer.KEY, 64, new KvReach.Window(4, 1)))
+              .toList());
+
+  @Test
+  void aChunksBlocksThatItsEndHasPassedShareSlots() {
+    for (boolean shared : new boolean[] {false, true}) {
+      try (var cache = cache(THREE_WINDOWS, 16)) {
+        long s = open(cache, KvOps.Reuse.FULL, tokens(40));
+        done(cache.resume(s, 0));
+        assertThat(
+                apply(
+                    cache,
+                    ops -> {
+                      if (shared) {
+                        ops.resizeChunk(s, 40, 0);
+                      } else {
+                        ops.resize(s, 40, 0);
+                      }
+                    }))
+            .isEqualTo(KvStatus.OK);
+        // Of ten blocks the sink and the last are kept: eight go three to a slot.
+        assertThat(cache.usage().pages(KvLevel.DEVICE, 0).held()).isEqualTo(shared ? 2 + 3 : 10);
+        int[] pages = cache.pages(s, 0, 0);
+        assertThat(IntStream.range(0, 10).filter(b -> pages[b] < -1).count())
+            .isEqualTo(shared ? 8 : 0);
+        cache.check();
+        cache.commit(s, tokens(40));
+        assertThat(cache.usage().pages(KvLevel.DEVICE, 0).held()).isZero();
+        assertThat(cache.probe(KvScope.NONE, tokens(41))).containsExactly(40);
+        cache.check();
+      }
+    }
+  }
+
+  @Test
+  void blocksThatShareASlotHaveAPlaceEachInEveryBuffersTableAndInNoOther() {
+    try (var cache = cache(THREE_WINDOWS, 16)) {
+      long s = open(cache, KvOps.Reuse.FULL, tokens(40));
+      done(cache.resume(s, 0));
+      assertThat(apply(cache, ops -> ops.resizeChunk(s, 40, 0))).isEqualTo(KvStatus.OK);
+      KvTables tables = cache.newTables(new KvTables.Shape(1, 40, 10, 3));
+      tables.add(s, 40);
+      assertThat(cache.prepare(tables, KvTables.Padding.UNTOUCHED)).isEqualTo(KvStatus.OK);
+      for (int buffer = 0; buffer < 3; buffer++) {
+        int of = buffer;
+        assertThat(IntStream.range(0, 10).map(b -> tables.bufferPage(of, 0, b)).boxed().toList())
+            .doesNotHaveDuplicates()
+            .allMatch(page -> page >= 0 && page < 16 * 3);
+      }
+      assertThat(IntStream.range(0, 10).filter(b -> tables.keyPage(0, 0, b) == -1))
+          .containsExactly(1, 2, 3, 4, 5, 6, 7, 8);
+      code(Code.ARGUMENT, () -> cache.newTables(new KvTables.Shape(1, 0, 0, 2)));
+    }
+  }
+
+  @Test
+  void nothingEndsAmongBlocksThatShareASlot() {
+    try (var cache = KvCache.create(THREE_WINDOWS, config().withBeams(2), KvSizes.device(16))) {
+      long s = open(cache, KvOps.Reuse.FULL, tokens(40));
+      done(cache.resume(s, 0));
+      assertThat(apply(cache, ops -> ops.resizeChunk(s, 40, 0))).isEqualTo(KvStatus.OK);
+      KvSequence before = cache.sequence(s);
+      code(Code.STATE, () -> cache.commit(s, tokens(20)));
+      assertThat(apply(cache, ops -> ops.resize(s, 40, 20))).isEqualTo(KvStatus.STATE);
+      assertThat(apply(cache, ops -> ops.resize(s, 20))).isEqualTo(KvStatus.STATE);
+      assertThat(apply(cache, ops -> ops.widen(s, 2))).isEqualTo(KvStatus.STATE);
+      assertThat(cache.sequence(s)).isEqualTo(before);
+      // The whole chunk may be taken back, and come again.
+      done(cache.resize(s, 0));
+      assertThat(cache.usage().pages(KvLevel.DEVICE, 0).free()).isEqualTo(16);
+      assertThat(apply(cache, ops -> ops.resizeChunk(s, 40, 0))).isEqualTo(KvStatus.OK);
+      cache.suspend(s);
+      done(cache.resume(s, 2));
+      cache.check();
+      cache.close(s);
+      assertThat(cache.usage().pages(KvLevel.DEVICE, 0).free()).isEqualTo(16);
+    }
+  }
+
   // ------------------------------------------------------------------------------ orphans
 
   @Test

@@ -60,7 +60,8 @@ final class KvWorkload {
     RESET,
     KEPT_OWN_PAGES,
     MINIMAL,
-    SNAPSHOT_REUSED
+    SNAPSHOT_REUSED,
+    SCRATCH
   }
 
   /** When tokens are committed. */
@@ -78,7 +79,9 @@ final class KvWorkload {
           List.of(KvReach.window(3), KvReach.FULL, new KvReach.Window(9, 0)),
           List.of(new KvReach.Window(7, 3), KvReach.window(4)),
           List.of(KvReach.FULL, KvReach.STATE),
-          List.of(KvReach.window(6), KvReach.STATE, KvReach.FULL));
+          List.of(KvReach.window(6), KvReach.STATE, KvReach.FULL),
+          List.of(KvReach.window(4), KvReach.window(4), KvReach.FULL, KvReach.window(4)),
+          List.of(new KvReach.Window(3, 2), new KvReach.Window(3, 2)));
 
   private static final List<TinyTransformer> MODELS =
       REACHES.stream().map(reaches -> new TinyTransformer(7, reaches)).toList();
@@ -114,7 +117,7 @@ final class KvWorkload {
           random.nextBoolean() ? LONGEST_PROMPT + LONGEST_OUTPUT : 1 + random.nextInt(9),
           KvConfig.Partial.values()[random.nextInt(2)],
           Commit.values()[random.nextInt(3)],
-          PagedDevice.Form.values()[random.nextInt(2)],
+          PagedDevice.Form.values()[random.nextInt(PagedDevice.Form.values().length)],
           state || random.nextInt(3) != 0 ? 1 : 2 + random.nextInt(2),
           state || random.nextBoolean() ? 0 : MOST_DRAFTS,
           random.nextInt(3),
@@ -320,7 +323,10 @@ final class KvWorkload {
     this.device = new PagedDevice(cache);
     for (int i = 0; i < policy.depth; i++) {
       int rows = (LEASES + 1) * policy.beams;
-      ring.add(cache.newTables(new KvTables.Shape(rows, rows * longest, (long) rows * blocks)));
+      ring.add(
+          cache.newTables(
+              new KvTables.Shape(
+                  rows, rows * longest, (long) rows * blocks, layout.buffers().size())));
     }
     for (int lease = 0; lease < LEASES; lease++) {
       leases.add(lease);
@@ -333,14 +339,25 @@ final class KvWorkload {
     }
   }
 
+  /**
+   * A prompt that begins as an earlier one, or goes on where an earlier request will have ended.
+   */
   private Request request() {
     int[] prompt = new int[0];
-    if (!history.isEmpty() && random.nextInt(4) != 0) {
-      int[] old = history.get(random.nextInt(history.size()));
-      prompt = Arrays.copyOf(old, random.nextInt(old.length + 1));
+    int adapter = random.nextInt(4) == 0 ? 5 : 0;
+    int kept = 0;
+    if (!requests.isEmpty() && random.nextInt(4) != 0) {
+      Request old = requests.get(random.nextInt(requests.size()));
+      prompt = said(old);
+      if (random.nextBoolean() && prompt.length < LONGEST_PROMPT) {
+        adapter = old.adapter;
+        kept = prompt.length;
+      } else {
+        kept = random.nextInt(Math.min(prompt.length, LONGEST_PROMPT - 1) + 1);
+      }
     }
-    int kept = Math.min(prompt.length, LONGEST_PROMPT - 1);
-    prompt = Arrays.copyOf(prompt, kept + 1 + random.nextInt(LONGEST_PROMPT - kept));
+    int room = LONGEST_PROMPT - kept;
+    prompt = Arrays.copyOf(prompt, kept + 1 + random.nextInt(random.nextBoolean() ? room : 1));
     for (int i = kept; i < prompt.length; i++) {
       prompt[i] = random.nextInt(random.nextBoolean() ? 3 : TinyTransformer.VOCABULARY);
     }
@@ -348,10 +365,17 @@ final class KvWorkload {
     int beams = random.nextInt(3) == 0 ? policy.beams : 1;
     return new Request(
         prompt,
-        random.nextInt(4) == 0 ? 5 : 0,
+        adapter,
         1 + random.nextInt(LONGEST_OUTPUT),
         beams,
         beams == 1 && policy.drafts > 0 && random.nextBoolean());
+  }
+
+  /** A request's prompt and what it says alone. */
+  private int[] said(Request r) {
+    List<Integer> output = model.decode(r.prompt, r.adapter, r.maxNew);
+    return IntStream.concat(Arrays.stream(r.prompt), output.stream().mapToInt(Integer::intValue))
+        .toArray();
   }
 
   private void saw(Seen what) {
@@ -753,9 +777,17 @@ final class KvWorkload {
   private boolean room(Request r, int capacity) {
     while (true) {
       ops.clear();
-      ops.resize(r.handle, capacity, r.launched);
+      boolean chunk = policy.form == PagedDevice.Form.BUFFERS && capacity <= r.prefill;
+      if (chunk) {
+        ops.resizeChunk(r.handle, capacity, r.launched);
+      } else {
+        ops.resize(r.handle, capacity, r.launched);
+      }
       KvStatus status = cache.apply(ops);
       if (status == KvStatus.OK) {
+        if (chunk) {
+          sharedSlots(r);
+        }
         return true;
       }
       assertThat(status).isEqualTo(KvStatus.EXHAUSTED);
@@ -768,6 +800,14 @@ final class KvWorkload {
         return false;
       }
       recompute(younger.getLast());
+    }
+  }
+
+  private void sharedSlots(Request r) {
+    for (int l = 0; l < cache.layout().lifeCycles(); l++) {
+      if (Arrays.stream(cache.pages(r.handle, l, 0)).anyMatch(page -> page < -1)) {
+        saw(Seen.SCRATCH);
+      }
     }
   }
 

@@ -37,12 +37,6 @@ class LeakTest {
         berth_row.lease(row, -1);
         berth_cold_row.pages(cold, 0);
       }
-    },
-    PAGE {
-      @Override
-      void from(MemorySegment row, MemorySegment cold) {
-        berth_cold_row.pages(cold, berth_cold_row.pages(cold) - 1);
-      }
     };
 
     abstract void from(MemorySegment row, MemorySegment cold);
@@ -172,7 +166,7 @@ class LeakTest {
     Ran losing =
         run(
             arm,
-            losing(Loss.PAGE),
+            losing(Loss.SEAT),
             new Progress() {
               private long steps;
 

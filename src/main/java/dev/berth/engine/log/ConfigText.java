@@ -12,6 +12,10 @@ import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
+import dev.berth.route.ConversationRouter;
+import dev.berth.route.KvAwareRouter;
+import dev.berth.route.PlacementView;
+import dev.berth.route.RouterChoice;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.RecordComponent;
@@ -33,6 +37,19 @@ import java.util.stream.Collectors;
  */
 final class ConfigText {
   private static final String PLAN = "plan";
+  private static final String KIND = ".is";
+
+  /** Kinds of a setting that has several, each with its defaults. */
+  private static final Map<Class<?>, Record> VARIANTS =
+      Map.of(
+          KvSetup.Counted.class,
+          new KvSetup.Counted(-1),
+          RouterChoice.Default.class,
+          new RouterChoice.Default(PlacementView.ADMISSION),
+          RouterChoice.KvAware.class,
+          new RouterChoice.KvAware(KvAwareRouter.Options.DEFAULTS),
+          RouterChoice.Conversation.class,
+          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS));
 
   private ConfigText() {}
 
@@ -61,7 +78,14 @@ final class ConfigText {
         write(name + ".policy", plan.policy(), text);
         write(name + ".whatIf", plan.whatIf(), text);
       }
+      case KvSetup.Paged ignored ->
+          throw new BerthException(
+              Code.CONFIGURATION,
+              "a decision log holds engines whose pages are counted: tokens of prompts aren't logged");
       case Record nested -> {
+        if (VARIANTS.containsKey(nested.getClass())) {
+          text.put(name + KIND, nested.getClass().getSimpleName());
+        }
         for (RecordComponent component : nested.getClass().getRecordComponents()) {
           String inner = name.isEmpty() ? component.getName() : name + "." + component.getName();
           write(inner, get(component, nested), text);
@@ -79,6 +103,7 @@ final class ConfigText {
       case Enum<?> e -> text.put(name, e.name());
       case Integer i -> text.put(name, i.toString());
       case Long l -> text.put(name, l.toString());
+      case Double d -> text.put(name, d.toString());
       case String s -> text.put(name, s);
       default ->
           throw new BerthException(
@@ -149,7 +174,8 @@ final class ConfigText {
       if (components[i].getType() == SeatPlan.class) {
         values[i] = plan;
       } else if (before instanceof Record nested) {
-        values[i] = read(name, nested, text, unread, plan);
+        values[i] =
+            read(name, variant(components[i], name, nested, text, unread), text, unread, plan);
       } else {
         String value = text.get(name);
         unread.remove(name);
@@ -157,6 +183,28 @@ final class ConfigText {
       }
     }
     return make(base.getClass(), components, values);
+  }
+
+  /** The defaults of the kind that the text names, else of the kind that is the default. */
+  private static Record variant(
+      RecordComponent component,
+      String name,
+      Record before,
+      Map<String, String> text,
+      Set<String> unread) {
+    String kind = text.get(name + KIND);
+    if (kind == null || !component.getType().isSealed()) {
+      return before;
+    }
+    unread.remove(name + KIND);
+    return VARIANTS.entrySet().stream()
+        .filter(variant -> component.getType().isAssignableFrom(variant.getKey()))
+        .filter(variant -> variant.getKey().getSimpleName().equals(kind))
+        .map(Map.Entry::getValue)
+        .findFirst()
+        .orElseThrow(() ->
+            new IllegalArgumentException(
+                "%s is of the kind '%s': there is none".formatted(name, kind)));
   }
 
   /** What isn't there is written by leaving it out. */
@@ -175,6 +223,8 @@ final class ConfigText {
         return Integer.parseInt(value);
       } else if (type == long.class) {
         return Long.parseLong(value);
+      } else if (type == double.class) {
+        return Double.parseDouble(value);
       } else if (type == OptionalInt.class) {
         return OptionalInt.of(Integer.parseInt(value));
       }

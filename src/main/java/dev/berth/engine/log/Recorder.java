@@ -22,6 +22,9 @@ import org.jspecify.annotations.Nullable;
 final class Recorder implements GroupTap {
   private static final WaitReason[] REASONS = WaitReason.values();
 
+  /** Positions that are searched one by one. */
+  private static final int NEAR = 16;
+
   private final LogBuffer out;
   private final String label;
   private final RequestCodec requests = new RequestCodec();
@@ -220,21 +223,21 @@ final class Recorder implements GroupTap {
   private static final class Frame {
     final RankEngine engine;
 
-    private int size;
+    /** The last batch as {@link Batch#words} gives it; only its generations are compared. */
+    private long[] words = new long[16];
 
-    /** Where a row stood when it was last in a batch. */
+    private int size;
+    private int generations;
+    private long[] nextWords = new long[16];
+
+    /** Where rows stand in the last batch; filled where a neighbourhood doesn't do. */
     private final int[] positions;
 
-    private int[] rows = new int[16];
-    private long[] runs = new long[16];
+    private boolean positionsKnown;
     private long batchHash;
     private long addedId;
-
-    /** Rows whose request ended since the batch was last written: there may be another by now. */
-    private final boolean[] left;
-
-    private int[] leftRows = new int[16];
-    private int leftSize;
+    private int copied;
+    private int dropped;
 
     private int bits;
     private long endedId;
@@ -248,15 +251,10 @@ final class Recorder implements GroupTap {
     Frame(RankEngine engine) {
       this.engine = engine;
       this.positions = new int[engine.table().rows()];
-      this.left = new boolean[engine.table().rows()];
     }
 
     int sections() {
-      int n = engine.ended();
-      for (int i = 0; i < n; i++) {
-        leave(engine.endedRow(i));
-      }
-      int sections = n > 0 ? LogFormat.ENDED : 0;
+      int sections = engine.ended() > 0 ? LogFormat.ENDED : 0;
       if (engine.batchHash() != batchHash || engine.real() != size) {
         sections |= LogFormat.BATCH;
       }
@@ -284,16 +282,6 @@ final class Recorder implements GroupTap {
       return (engine.padded() ? LogFormat.PADDED : 0)
           | (engine.launched() ? LogFormat.FRAME_LAUNCHED : 0)
           | (engine.canQueue() ? LogFormat.CAN_QUEUE : 0);
-    }
-
-    private void leave(int row) {
-      if (!left[row]) {
-        left[row] = true;
-        if (leftSize == leftRows.length) {
-          leftRows = Arrays.copyOf(leftRows, leftSize * 2);
-        }
-        leftRows[leftSize++] = row;
-      }
     }
 
     void write(int sections, LogBuffer out) {
@@ -356,57 +344,86 @@ final class Recorder implements GroupTap {
 
     // ---- the batch, as a change of the rank's last one: runs that stay, runs that go, who comes
 
-    private int nextSize;
-    private int[] nextRows = new int[16];
-    private long[] nextRuns = new long[16];
-    private int copied;
-    private int dropped;
-
     private void writeBatch(Batch batch, LogBuffer out) {
       int length = batch.size();
-      if (nextRows.length < length) {
-        int capacity = Math.max(length, nextRows.length * 2);
-        nextRows = new int[capacity];
-        nextRuns = new long[capacity];
+      if (nextWords.length < length) {
+        nextWords = new long[Math.max(length, nextWords.length * 2)];
       }
-      nextSize = 0;
-      int old = 0;
-      for (int position = 0; position < length; position++) {
-        Batch.Kind kind = batch.kind(position);
-        if (kind == Batch.Kind.DUMMY) {
-          continue;
-        }
-        int row = batch.row(position);
-        long run = (long) batch.tokens(position) << 1 | (kind == Batch.Kind.CONTEXT ? 1 : 0);
-        int stood = is(old, row, run) ? old : positions[row];
-        if (stood >= old && is(stood, row, run)) {
-          drop(stood - old, out);
-          copy(out);
-          old = stood + 1;
-        } else {
-          add(batch.id(position), run, out);
-        }
-        positions[row] = nextSize;
-        nextRows[nextSize] = row;
-        nextRuns[nextSize] = run;
-        nextSize++;
+      batch.words(nextWords);
+      int contexts = engine.contexts();
+      int nextGenerations = engine.real() - contexts;
+      positionsKnown = false;
+      drop(size - writeGenerations(batch, nextGenerations, out), out);
+      // A row may have gone from one context to the next request's: a context is never "as before".
+      for (int i = length - contexts; i < length; i++) {
+        add(batch.id(i), nextWords[i], out);
       }
-      drop(size - old, out);
       runs(out);
       out.number(LogFormat.DONE);
-      keep();
+      long[] spent = words;
+      words = nextWords;
+      nextWords = spent;
+      size = nextGenerations + contexts;
+      generations = nextGenerations;
+      batchHash = engine.batchHash();
     }
 
-    /** Whether the old batch ran the same request in the same way at a position. */
-    private boolean is(int old, int row, long run) {
-      return old < size && rows[old] == row && runs[old] == run && !left[row];
+    /**
+     * A row that generates in two iterations on end does so for one request: a new one's first
+     * batch is its context, or comes after its transfer.
+     *
+     * @return how much of the last batch is dealt with
+     */
+    private int writeGenerations(Batch batch, int end, LogBuffer out) {
+      int old = 0;
+      int now = 0;
+      while (now < end) {
+        int differ = Arrays.mismatch(words, old, generations, nextWords, now, end);
+        int run = differ < 0 ? end - now : differ;
+        if (run > 0) {
+          copy(run, out);
+          old += run;
+          now += run;
+          continue;
+        }
+        int stood = find(nextWords[now], old);
+        if (stood > old) {
+          drop(stood - old, out);
+          old = stood;
+        } else {
+          add(batch.id(now), nextWords[now], out);
+          now++;
+        }
+      }
+      return old;
     }
 
-    private void copy(LogBuffer out) {
+    /** Where a word stands in the last batch behind a position, -1 if nowhere. */
+    private int find(long word, int behind) {
+      int near = Math.min(generations, behind + NEAR);
+      for (int i = behind + 1; i < near; i++) {
+        if (words[i] == word) {
+          return i;
+        }
+      }
+      if (near >= generations) {
+        return -1;
+      }
+      if (!positionsKnown) {
+        for (int i = 0; i < generations; i++) {
+          positions[(int) words[i]] = i;
+        }
+        positionsKnown = true;
+      }
+      int stood = positions[(int) word];
+      return stood > behind && stood < generations && words[stood] == word ? stood : -1;
+    }
+
+    private void copy(int count, LogBuffer out) {
       if (dropped > 0) {
         runs(out);
       }
-      copied++;
+      copied += count;
     }
 
     private void drop(int count, LogBuffer out) {
@@ -416,8 +433,9 @@ final class Recorder implements GroupTap {
       dropped += count;
     }
 
-    private void add(long id, long run, LogBuffer out) {
+    private void add(long id, long word, LogBuffer out) {
       runs(out);
+      long run = word >>> 32;
       out.number(run << 2 | LogFormat.ADD);
       out.signed(id - addedId);
       addedId = id;
@@ -432,21 +450,6 @@ final class Recorder implements GroupTap {
         out.number((long) dropped << 2 | LogFormat.DROP);
         dropped = 0;
       }
-    }
-
-    private void keep() {
-      int[] spentRows = rows;
-      long[] spentRuns = runs;
-      rows = nextRows;
-      runs = nextRuns;
-      size = nextSize;
-      nextRows = spentRows;
-      nextRuns = spentRuns;
-      batchHash = engine.batchHash();
-      for (int i = 0; i < leftSize; i++) {
-        left[leftRows[i]] = false;
-      }
-      leftSize = 0;
     }
   }
 }

@@ -84,20 +84,21 @@ final class RequestCodec {
     }
     int children = (flags & CHILDREN) == 0 ? 0 : in.count("the children");
     long tag = (flags & TAG) == 0 ? lastTag + 1 : in.signed();
+    long tenant = (flags & TERMS) == 0 ? 0 : in.signed();
+    int weight = (flags & TERMS) == 0 ? 1 : in.count("the weight");
+    long deadline =
+        (flags & TERMS) == 0
+            ? ServiceTerms.NO_DEADLINE
+            : in.number("the deadline", 0, Long.MAX_VALUE);
+    RouteKey route = (flags & ROUTE) == 0 ? RouteKey.NONE : route(in);
     lastId = id;
     lastTag = tag;
     try {
-      ServiceTerms terms = (flags & TERMS) == 0 ? ServiceTerms.NONE : terms(in);
-      RouteKey route = (flags & ROUTE) == 0 ? RouteKey.NONE : route(in);
+      var terms = new ServiceTerms(tenant, weight, deadline);
       return new Request(id, prompt, output, priority, scheduling, children, tag, terms, route);
     } catch (BerthException e) {
       throw new LogException(Kind.MALFORMED, begin, String.valueOf(e.getMessage()), e);
     }
-  }
-
-  private static ServiceTerms terms(LogInput in) {
-    return new ServiceTerms(
-        in.signed(), in.count("the weight"), in.number("the deadline", 0, Long.MAX_VALUE));
   }
 
   private static void write(RouteKey route, LogBuffer out) {

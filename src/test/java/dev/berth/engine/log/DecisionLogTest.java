@@ -608,9 +608,21 @@ class DecisionLogTest {
   /** A request's component that the codec doesn't know would be lost in the run again. */
   @Test
   void everyComponentOfARequestIsWritten() {
-    assertThat(Arrays.stream(Request.class.getRecordComponents()).map(RecordComponent::getName))
+    assertThat(
+            Arrays.stream(Request.class.getRecordComponents())
+                .map(RecordComponent::getName)
+                .filter(
+                    name -> !name.equals("prompt"))) // read by paged caches, which aren't logged
         .as("RequestCodec writes these")
         .containsExactly(
-            "id", "promptTokens", "maxNewTokens", "priority", "scheduling", "children", "tag");
+            "id",
+            "promptTokens",
+            "maxNewTokens",
+            "priority",
+            "scheduling",
+            "children",
+            "tag",
+            "terms",
+            "route");
   }
 }

@@ -104,7 +104,7 @@ final class RandomRun implements LockstepGroup.Device {
       test.whatIf(WhatIf.Switch.CHARGE_RETIRING);
     }
     if (oneIn(3)) {
-      test.leases(between(1, 2 * batch));
+      test.leases(between(1, 2 * batch)).whatIf(WhatIf.Switch.VALIDATOR_OVERRIDDEN);
     }
     if (oneIn(3)) {
       test.pages(between(4, 60));
