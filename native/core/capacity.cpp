@@ -172,6 +172,13 @@ class CapacityPass {
   int64_t step_need(const berth_row &row, const berth_demand &d) const {
     return need(row, d, rules_.lookahead == 2 ? d.two_step : d.one_step);
   }
+  bool needs_pages(int32_t index, const berth_row &row) const {
+    const berth_demand *demand = t_.demands(index);
+    for (int32_t p = 0; p < pools_; ++p) {
+      if (step_need(row, demand[p]) > 0) return true;
+    }
+    return false;
+  }
   // Takes what a row needs to its end, whether it is there or not, and its adapter's pages.
   void reserve(int32_t index, const berth_row &row) {
     const berth_demand *demand = t_.demands(index);
@@ -530,8 +537,10 @@ Status CapacityPass::max_utilization() {
 
   int32_t end = plan_.active;
   int32_t i = 0;
+  int32_t short_of = BERTH_WAIT_NONE;  // somebody waits for pages, and nobody could give way
+  int32_t lands = -1;                  // who will in the next pass: it isn't launched again
   while (i < end) {
-    i = plain_generations<true>(i, end, used);
+    if (short_of == BERTH_WAIT_NONE) i = plain_generations<true>(i, end, used);
     if (i == end) break;
     const int32_t index = t_.active[i];
     if (!t_.sound(index)) {
@@ -539,6 +548,12 @@ Status CapacityPass::max_utilization() {
       return t_.unsound(index);
     }
     berth_row &row = t_.rows[index];
+    if (short_of != BERTH_WAIT_NONE && (row.state == BERTH_STATE_GENERATION_INIT || in_range(row)) &&
+        (i == lands || row.lease < 0 || needs_pages(index, row))) {
+      t_.wait(row, short_of);
+      ++i;
+      continue;
+    }
     if (row.state != BERTH_STATE_GENERATION_INIT && !in_range(row)) {
       if (own_ && row.state == BERTH_STATE_GENERATION_TRANSFER) {  // D8
         ++admitted_;
@@ -622,8 +637,21 @@ Status CapacityPass::max_utilization() {
       }
       const berth_row &candidate = t_.rows[t_.active[victim]];
       // D6. What a launched batch writes can't be taken away at once.
-      if (started(candidate) && !((own_ || gate_) && candidate.in_flight > 0)) break;
+      if (started(candidate) && !((own_ || gate_) && candidate.in_flight > 0) && !(candidate.flags & BERTH_ROW_STAYS)) {
+        break;
+      }
       --victim;
+    }
+    if (victim < i && gate_) {
+      // Who holds its pages and needs no more goes on. Of those in flight the last one lands, to give way then.
+      t_.wait(row, reason);
+      short_of = reason;
+      for (int32_t k = end - 1; k > i && lands < 0; --k) {
+        const berth_row &candidate = t_.rows[t_.active[k]];
+        if (started(candidate) && candidate.in_flight > 0 && !(candidate.flags & BERTH_ROW_STAYS)) lands = k;
+      }
+      ++i;
+      continue;
     }
     const int32_t waits_from = std::max(victim, i);
     for (int32_t k = waits_from; k < end; ++k) {

@@ -542,6 +542,7 @@ void KvCache::empty(Sequence &s) noexcept {
   if (s.tip != kNone) tree_->unpin(s.tip, launch_, gone);
   s.tip = s.partial_run = s.partial_block = s.state_block = kNone;
   s.in_index = s.blocks = 0;
+  s.scratch = 0;
 }
 
 // Its number is free again.

@@ -221,9 +221,18 @@ void KvCache::each_page(int32_t level, int32_t group, Visit visit) noexcept {
         if (int32_t &state = states(s)[state_of_[at(l)]]; state != kNone) visit(state);
         continue;
       }
+      const int32_t sharing = layout_.scratch_blocks(l);
       for (int32_t j = 0; j < s.beams; ++j) {
+        int32_t slot = kNone;
         for (int32_t b = j == 0 ? s.in_index : 0; b < s.blocks; ++b) {
-          if (pages(s, j, l)[b] != kNone) visit(pages(s, j, l)[b]);
+          int32_t &entry = pages(s, j, l)[b];
+          if (entry == kNone) continue;
+          if (counts(l, entry)) {
+            slot = slot_of_entry(l, entry);
+            visit(slot);
+          }
+          // Those that share a slot follow the first.
+          entry = entry >= 0 ? slot : KvLayout::scratch_entry(slot, KvLayout::scratch_number(entry, sharing), sharing);
         }
       }
     }

@@ -147,9 +147,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       kv_(kv),
       promises_(promises(config)),
       caches_(!kv.counted()),
-      pages_(kv, RankPages::Config{config.rows, 1 + config.draft_tokens,
-                                   promises_ ? RankPages::Promise::kToTheEnd : RankPages::Promise::kNone,
-                                   kv.counted() ? 0 : config.max_seq_len}),
+      pages_(kv, RankPages::Config{config.rows, 1 + config.draft_tokens, kv.counted() ? 0 : config.max_seq_len}),
       rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
       load_(static_cast<size_t>(config.rows) + 1),
@@ -214,17 +212,28 @@ int64_t RankCore::end_of(const berth_row &row) const {
   return int64_t{row.prompt_tokens} + row.max_new_tokens + config_.draft_tokens;
 }
 
+// Who gives way comes back with what it made as its prompt, be it all but the last token.
+int64_t RankCore::longest_context(int64_t prompt_tokens, int64_t max_new_tokens) {
+  return prompt_tokens + max_new_tokens - 1;
+}
+
+// Is it promised its pages up to its last token? By the policy, or because it couldn't come back: its context might be
+// longer than a batch.
+bool RankCore::stays(int64_t prompt_tokens, int64_t max_new_tokens) const {
+  return promises_ ||
+         (config_.chunking == BERTH_CHUNK_NONE && longest_context(prompt_tokens, max_new_tokens) > token_limit_);
+}
+
 RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const {
   const int64_t longest = config_.max_seq_len > 0 ? config_.max_seq_len : std::numeric_limits<int32_t>::max();
   if (!countable(prompt_tokens, max_new_tokens) || int64_t{prompt_tokens} + max_new_tokens > longest) {
     return Fit{BERTH_WAIT_TOKENS, int64_t{prompt_tokens} + max_new_tokens, longest};
   }
-  // Who is paused comes back with what it made as its prompt, be it all but the last token.
-  const int64_t context = promises_ ? prompt_tokens : int64_t{prompt_tokens} + max_new_tokens - 1;
-  const bool computes = state == BERTH_STATE_CONTEXT_INIT || !promises_;
-  if (computes && config_.chunking == BERTH_CHUNK_NONE && context > token_limit_) {
-    return Fit{BERTH_WAIT_TOKENS, context, token_limit_};
+  if (state == BERTH_STATE_CONTEXT_INIT && config_.chunking == BERTH_CHUNK_NONE && prompt_tokens > token_limit_) {
+    return Fit{BERTH_WAIT_TOKENS, prompt_tokens, token_limit_};
   }
+  const int64_t context =
+      stays(prompt_tokens, max_new_tokens) ? prompt_tokens : longest_context(prompt_tokens, max_new_tokens);
   for (int32_t p = 0; config_.pages >= 0 && p < pages_.pools(); ++p) {
     const int64_t end = int64_t{prompt_tokens} + max_new_tokens + config_.draft_tokens;
     const int64_t need = std::max(pages_.most(p, end), pages_.whole(p, context));
@@ -335,6 +344,7 @@ void RankCore::admit() {
     row.request_id = a.request_id;
     row.state = a.state;
     row.flags = BERTH_ROW_LIVE | BERTH_ROW_CHECKED;  // the inbox was checked
+    if (stays(a.prompt_tokens, a.max_new_tokens)) row.flags |= BERTH_ROW_STAYS;
     row.prompt_tokens = a.prompt_tokens;
     row.max_new_tokens = a.max_new_tokens;
     row.cached_tokens = a.cached_tokens;
@@ -495,7 +505,12 @@ void RankCore::give_back(int32_t index) {
 
 RankPages::Request RankCore::request_of(int32_t index) const {
   const berth_row &row = rows_[index];
-  return RankPages::Request{index, row.lease, row.prompt_tokens, end_of(row), row.state != BERTH_STATE_GENERATION_INIT};
+  return RankPages::Request{index,
+                            row.lease,
+                            row.prompt_tokens,
+                            end_of(row),
+                            row.state != BERTH_STATE_GENERATION_INIT,
+                            (row.flags & BERTH_ROW_STAYS) != 0};
 }
 
 // What it lacks besides its lease; with it, it was promised the rest.
@@ -520,8 +535,8 @@ int32_t RankCore::look(int32_t index) {
 
 // Without a promise: what its next step takes.
 void RankCore::ask_for_next(int32_t index) {
-  if (promises_) return;
   const berth_row &row = rows_[index];
+  if (row.flags & BERTH_ROW_STAYS) return;
   const int64_t end =
       int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
   berth_demand *demand = &table_.demand[static_cast<size_t>(index) * pages_.pools()];
@@ -580,7 +595,7 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
   if (wants_lease) {
     for (int32_t p = 0; p < pages_.pools(); ++p) {
       const berth_demand &demand = table_.demands(index)[p];
-      if ((promises_ ? demand.remaining : demand.one_step) > pages_.free(p)) return BERTH_WAIT_PAGES | p << 8;
+      if (demand.one_step > pages_.free(p)) return BERTH_WAIT_PAGES | p << 8;
     }
     if (leases_.acquire(key, 0, cold.lease_handle) != Status::kOk) return BERTH_WAIT_LEASE;
     row.lease = static_cast<int32_t>(cold.lease_handle & 0xffffffffu);
@@ -670,7 +685,7 @@ Status RankCore::launch() {
   if (it.due_slot >= 0) {
     const size_t first = static_cast<size_t>(it.due_slot) * batch_capacity_;
     std::memset(&results_[first], 0, static_cast<size_t>(it.due));
-    std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
+    if (caches_) std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
   }
   phase_ = Phase::kSettle;
   return Status::kOk;
@@ -778,11 +793,9 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
     }
     return;
   }
-  if (makes_token && sampled_[static_cast<size_t>(slot) * batch_capacity_ + index] != -1) {
-    pages_.append(entry.row, row.prompt_tokens + row.generated_tokens,
-                  sampled_[static_cast<size_t>(slot) * batch_capacity_ + index]);
-  }
   if (caches_) {
+    const int32_t token = sampled_[static_cast<size_t>(slot) * batch_capacity_ + index];
+    if (makes_token && token != -1) pages_.append(entry.row, row.prompt_tokens + row.generated_tokens, token);
     pages_.computed(entry.row, entry.position + (entry.kind == BERTH_ENTRY_CONTEXT ? entry.tokens : 1));
     if (table_.side[entry.row].first_block != 0) {
       table_.side[entry.row].first_block = pages_.next_key(entry.row, row.prompt_tokens);

@@ -88,6 +88,8 @@ class RankCore final : private SeatGate {
 
   bool grow(int32_t row, int64_t tokens);
   int64_t end_of(const berth_row &row) const;
+  static int64_t longest_context(int64_t prompt_tokens, int64_t max_new_tokens);
+  bool stays(int64_t prompt_tokens, int64_t max_new_tokens) const;
   RankPages::Request request_of(int32_t row) const;
   void ask_for_next(int32_t row);
   void note_pages(int32_t row);

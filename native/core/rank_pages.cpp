@@ -23,7 +23,8 @@ RankPages::RankPages(KvCache &kv, const Config &config)
       handle_(at(config.rows)),
       room_(at(config.rows)),
       end_(at(config.rows)),
-      promise_of_(config.promise == Promise::kToTheEnd ? at(config.rows) * at(pools_) : 0) {
+      has_promise_(at(config.rows)),
+      promise_of_(at(config.rows) * at(pools_)) {
   for (const LifeCycle &life : kv.layout().life_cycles()) {
     ++(life.state() ? states_ : growing_)[at(life.group)];
     windows_ = windows_ || !life.full();
@@ -79,7 +80,8 @@ KvCache::Start RankPages::start_of(const Request &r) const {
   }
   start.reuse = r.computes && !(tokens() && alone_[at(r.row)]);
   start.row = r.lease;
-  start.capacity = rounded(r.prompt_tokens);
+  // Pages that are only counted are of no use to anybody meanwhile: promised is taken.
+  start.capacity = rounded(kv_.counted() && r.promised ? r.end : r.prompt_tokens);
   return start;
 }
 
@@ -94,7 +96,8 @@ RankPages::Outlook RankPages::look(const Request &request, berth_demand *demand)
   for (int32_t p = 0; p < pools_; ++p) {
     const int64_t now = outlook.need[at(p)];
     const int64_t all = std::max(now, std::min(now + outlook.later[at(p)], most(p, request.end)));
-    demand[p] = berth_demand{clamped(all), clamped(now), clamped(now), 0};
+    const int64_t step = request.promised ? all : now;
+    demand[p] = berth_demand{clamped(all), clamped(step), clamped(step), 0};
   }
   return Outlook{outlook.matched, outlook.next_key};
 }
@@ -108,13 +111,14 @@ bool RankPages::open(const Request &r, int32_t &matched) {
   room_[at(r.row)] = static_cast<int32_t>(start.capacity);
   end_[at(r.row)] = clamped(r.end);
   if (tokens()) computed_[at(r.row)] = committed_[at(r.row)] = matched;
+  has_promise_[at(r.row)] = r.promised;
   promise(r.row);
   return true;
 }
 
 // Keeps free what the row may still take.
 void RankPages::promise(int32_t row) {
-  if (config_.promise == Promise::kNone) return;
+  if (!has_promise_[at(row)]) return;
   for (int32_t p = 0; p < pools_; ++p) {
     int32_t &mine = promise_of_[at(row, p)];
     const int32_t now = clamped(kv_.lacks(handle_[at(row)], p, end_[at(row)], config_.step));
@@ -152,7 +156,7 @@ int64_t RankPages::pages(int32_t row) const {
   int64_t pages = 0;
   for (int32_t p = 0; p < pools_ && has(row); ++p) {
     pages += kv_.held(handle_[at(row)], p);
-    if (config_.promise == Promise::kToTheEnd) pages += promise_of_[at(row, p)];
+    pages += promise_of_[at(row, p)];
   }
   return pages;
 }
@@ -195,7 +199,8 @@ void RankPages::close(int32_t row) {
   handle_[at(row)] = 0;
   room_[at(row)] = end_[at(row)] = 0;
   if (tokens()) computed_[at(row)] = committed_[at(row)] = alone_[at(row)] = 0;
-  for (int32_t p = 0; config_.promise == Promise::kToTheEnd && p < pools_; ++p) {
+  has_promise_[at(row)] = 0;
+  for (int32_t p = 0; p < pools_; ++p) {
     promised_[at(p)] -= promise_of_[at(row, p)];
     promise_of_[at(row, p)] = 0;
   }

@@ -15,11 +15,9 @@ namespace berth {
 // free for it from the start. Pools are the device pool groups of the cache.
 class RankPages {
  public:
-  enum class Promise { kNone, kToTheEnd };
   struct Config {
     int32_t rows;
-    int32_t step;  // most tokens that one step computes of a generation
-    Promise promise;
+    int32_t step;          // most tokens that one step computes of a generation
     int64_t token_stride;  // tokens that a row has room for; 0: nobody has tokens
   };
   // Throws std::bad_alloc.
@@ -32,6 +30,7 @@ class RankPages {
     int32_t prompt_tokens;  // room that it starts with
     int64_t end;            // tokens at its end, drafts included
     bool computes;          // false: its KV comes from elsewhere, and nothing is looked for
+    bool promised;          // all pages up to its end
   };
 
   int32_t pools() const { return pools_; }
@@ -95,21 +94,22 @@ class RankPages {
   Config config_;
   int32_t pools_;
   int32_t tokens_per_block_;
-  int64_t longest_;                  // tokens that a sequence may have room for
-  bool windows_ = false;             // some layers don't keep all
-  std::vector<int32_t> growing_;     // by pool: life cycles that a further block takes a page of
-  std::vector<int32_t> states_;      // by pool: the others
-  std::vector<int64_t> promised_;    // by pool
-  ZeroedArray<uint64_t> handle_;     // by row; 0: none
-  ZeroedArray<int32_t> room_;        // by row
-  ZeroedArray<int32_t> end_;         // by row: tokens, drafts included
-  ZeroedArray<int32_t> promise_of_;  // [rows][pools]
-  ZeroedArray<int32_t> arena_;       // [rows][token_stride]
-  ZeroedArray<int32_t> known_;       // by row: tokens in the arena
-  ZeroedArray<int32_t> computed_;    // by row
-  ZeroedArray<int32_t> committed_;   // by row
-  ZeroedArray<KvScope> scope_;       // by row
-  ZeroedArray<uint8_t> alone_;       // by row: 1: looks for nothing, see look()
+  int64_t longest_;                   // tokens that a sequence may have room for
+  bool windows_ = false;              // some layers don't keep all
+  std::vector<int32_t> growing_;      // by pool: life cycles that a further block takes a page of
+  std::vector<int32_t> states_;       // by pool: the others
+  std::vector<int64_t> promised_;     // by pool
+  ZeroedArray<uint64_t> handle_;      // by row; 0: none
+  ZeroedArray<int32_t> room_;         // by row
+  ZeroedArray<int32_t> end_;          // by row: tokens, drafts included
+  ZeroedArray<uint8_t> has_promise_;  // by row
+  ZeroedArray<int32_t> promise_of_;   // [rows][pools]
+  ZeroedArray<int32_t> arena_;        // [rows][token_stride]
+  ZeroedArray<int32_t> known_;        // by row: tokens in the arena
+  ZeroedArray<int32_t> computed_;     // by row
+  ZeroedArray<int32_t> committed_;    // by row
+  ZeroedArray<KvScope> scope_;        // by row
+  ZeroedArray<uint8_t> alone_;        // by row: 1: looks for nothing, see look()
 };
 
 }  // namespace berth

@@ -786,6 +786,7 @@ class KvWorld {
     if (kv_.memory.states != 0 && c_.below(3) != 0) length = std::max(seqs_[i].history, (length - 1) / tpb() * tpb());
     resize(seqs_[i], length);
     if (seqs_[i].capacity == length) work(seqs_[i], length, true);
+    if (seqs_[i].stopped && c_.below(4) == 0) plan_drop(seqs_[i]);
     close(i);
   }
 
@@ -945,7 +946,7 @@ class KvWorld {
           } else if (list[k] >= 0) {
             REQUIRE(row[k] == list[k] * scale + place.ordinal * place.expansion);
           } else {
-            REQUIRE(row[k] >= 0 && row[k] / scale < shape_.pages[static_cast<size_t>(life(place.life_cycle).group)]);
+            REQUIRE(row[k] >= 0 && row[k] / scale < most_[static_cast<size_t>(life(place.life_cycle).group)]);
             REQUIRE(mine.insert(row[k]).second);
           }
         }

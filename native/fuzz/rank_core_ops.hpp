@@ -449,7 +449,7 @@ class Ops {
       if (e.kind == BERTH_ENTRY_DUMMY) continue;
       const berth_row &row = core_.row(e.row);
       const bool makes_token = e.kind == BERTH_ENTRY_GENERATION || e.position + e.tokens == row.prompt_tokens;
-      HOLDS(core_.sampled(it().due_slot, i) == -1);
+      HOLDS(core_.memory.token_stride == 0 || core_.sampled(it().due_slot, i) == -1);
       if (makes_token && !in_.one_in(9)) core_.sampled(it().due_slot, i) = in_.between(0, 2);
       if (makes_token && in_.one_in(7)) {
         core_.result(it().due_slot, i) = 1;

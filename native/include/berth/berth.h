@@ -172,7 +172,8 @@ enum berth_row_flag {
   BERTH_ROW_LIVE = 8,
   BERTH_ROW_CHECKED = 16,         /* set by the check of a row, cleared by whoever writes the row */
   BERTH_ROW_ENCODER_PENDING = 32, /* a context whose encoder output isn't ready */
-  BERTH_ROW_MULTIMODAL = 64       /* a generation that can't be recomputed from its tokens */
+  BERTH_ROW_MULTIMODAL = 64,      /* a generation that can't be recomputed from its tokens */
+  BERTH_ROW_STAYS = 128           /* never gives way: it has its pages up to its last token, whatever the policy */
 };
 
 /* Why a request that could have run did not (kept in the row, counted per iteration). */

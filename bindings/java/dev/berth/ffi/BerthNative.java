@@ -1253,6 +1253,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_MULTIMODAL() {
         return BERTH_ROW_MULTIMODAL;
     }
+    private static final int BERTH_ROW_STAYS = (int)128L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_STAYS = 128
+     * }
+     */
+    public static int BERTH_ROW_STAYS() {
+        return BERTH_ROW_STAYS;
+    }
     private static final int BERTH_WAIT_NONE = (int)0L;
     /**
      * {@snippet lang=c :

@@ -232,22 +232,12 @@ public record FleetSetup(
           case CONTEXT -> WorkerRole.CONTEXT;
           case GENERATION -> WorkerRole.GENERATION;
         };
-    EngineConfig base = EngineConfig.of(plan, role);
-    return new EngineConfig(
-        plan,
-        role,
-        base.rangeEnd(),
-        base.mark(),
-        base.transfer(),
-        config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE,
-        KvSetup.counted(pages(worker, options)),
-        base.gate(),
-        base.retiringTokens(),
-        base.cap(),
-        base.queue(),
-        base.policies(),
-        config.capacityPolicy(),
-        router(config, plan));
+    return EngineConfig.builder(plan, role)
+        .chunkedContext(config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE)
+        .kv(KvSetup.counted(pages(worker, options)))
+        .capacity(config.capacityPolicy())
+        .router(router(config, plan))
+        .build();
   }
 
   /** Without attention DP there is nothing to choose. */

@@ -2,7 +2,6 @@
 package dev.berth.config;
 
 import dev.berth.BerthException;
-import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.RetiringTokens;
@@ -247,38 +246,27 @@ public final class ScenarioReader {
     Optional<ConfigNode> whatIf = arm.findChild("what_if");
     plan = plan.withWhatIf(whatIf(arm));
     requireAgreement(arm, plan);
-    Optional<ConfigNode> gateNode = layers.find("gate");
-    FillGate gate = gateNode.map(node -> gate(node, load)).orElse(FillGate.NONE);
-    RetiringMark mark =
-        whatIf
-            .flatMap(w -> w.findEnum("retiring_mark", RetiringMark.class))
-            .orElse(EngineConfig.defaultMark(plan));
+    var engine = EngineConfig.builder(plan, role);
+    layers.find("gate").ifPresent(node -> engine.gate(gate(node, load)));
     try {
-      return new EngineConfig(
-          plan,
-          role,
-          whatIf
-              .map(w -> w.optInt("range_end", EngineConfig.RANGE_END, 11, 20))
-              .orElse(EngineConfig.RANGE_END),
-          mark,
-          EngineConfig.transfer(role),
-          layers.optSwitch("chunked_context", false)
-              ? Chunking.FIRST_COME_FIRST_SERVED
-              : Chunking.NONE,
-          KvSetup.counted(
-              layers.find("kv_pages").map(n -> n.asLong(1, Long.MAX_VALUE / 2)).orElse(-1L)),
-          gate,
-          whatIf
-              .flatMap(w -> w.findEnum("retiring_tokens", RetiringTokens.class))
-              .orElse(RetiringTokens.EXCLUDED),
-          whatIf.flatMap(w -> w.findEnum("router_cap", RankCap.class)).orElse(RankCap.HARD),
-          queue(layers),
-          policies(layers),
-          layers
-              .find("capacity")
-              .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
-              .orElse(CapacityRule.GUARANTEED_NO_EVICT),
-          router(layers));
+      whatIf.ifPresent(w -> {
+        engine.rangeEnd(w.optInt("range_end", EngineConfig.RANGE_END, 11, 20));
+        w.findEnum("retiring_mark", RetiringMark.class).ifPresent(engine::mark);
+        w.findEnum("retiring_tokens", RetiringTokens.class).ifPresent(engine::retiringTokens);
+        w.findEnum("router_cap", RankCap.class).ifPresent(engine::cap);
+      });
+      if (layers.optSwitch("chunked_context", false)) {
+        engine.chunkedContext(Chunking.FIRST_COME_FIRST_SERVED);
+      }
+      layers
+          .find("kv_pages")
+          .map(n -> n.asLong(1, Long.MAX_VALUE / 2))
+          .ifPresent(pages -> engine.kv(KvSetup.counted(pages)));
+      layers
+          .find("capacity")
+          .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
+          .ifPresent(engine::capacity);
+      return engine.queue(queue(layers)).policies(policies(layers)).router(router(layers)).build();
     } catch (ConfigException e) {
       throw e;
     } catch (IllegalArgumentException e) {

@@ -120,168 +120,24 @@ public record EngineConfig(
     }
   }
 
-  /** With the default router. */
-  public EngineConfig(
-      SeatPlan plan,
-      WorkerRole role,
-      int rangeEnd,
-      RetiringMark mark,
-      Transfer transfer,
-      Chunking chunkedContext,
-      KvSetup kv,
-      FillGate gate,
-      RetiringTokens retiringTokens,
-      RankCap cap,
-      QueueRules queue,
-      PolicySet policies,
-      CapacityRule capacity) {
-    this(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        kv,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        policies,
-        capacity,
-        RouterChoice.DEFAULT);
-  }
-
-  /** With the default policies and pages that are only counted, -1: without a limit. */
-  public EngineConfig(
-      SeatPlan plan,
-      WorkerRole role,
-      int rangeEnd,
-      RetiringMark mark,
-      Transfer transfer,
-      Chunking chunkedContext,
-      long pages,
-      FillGate gate,
-      RetiringTokens retiringTokens,
-      RankCap cap,
-      QueueRules queue) {
-    this(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        KvSetup.counted(pages),
-        gate,
-        retiringTokens,
-        cap,
-        queue);
-  }
-
-  /** With the default policies. */
-  public EngineConfig(
-      SeatPlan plan,
-      WorkerRole role,
-      int rangeEnd,
-      RetiringMark mark,
-      Transfer transfer,
-      Chunking chunkedContext,
-      KvSetup kv,
-      FillGate gate,
-      RetiringTokens retiringTokens,
-      RankCap cap,
-      QueueRules queue) {
-    this(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        kv,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        PolicySet.DEFAULT,
-        CapacityRule.GUARANTEED_NO_EVICT);
-  }
-
   /** The same engine with another order of the waiting queue. */
   public EngineConfig withQueue(QueueRules rules) {
-    return new EngineConfig(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        kv,
-        gate,
-        retiringTokens,
-        cap,
-        rules,
-        policies,
-        capacity,
-        router);
+    return toBuilder().queue(rules).build();
   }
 
   /** The same engine with other policies. */
   public EngineConfig withPolicies(PolicySet set, CapacityRule rule) {
-    return new EngineConfig(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        kv,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        set,
-        rule,
-        router);
+    return toBuilder().policies(set).capacity(rule).build();
   }
 
   /** The same engine with another router. */
   public EngineConfig withRouter(RouterChoice other) {
-    return new EngineConfig(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        kv,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        policies,
-        capacity,
-        other);
+    return toBuilder().router(other).build();
   }
 
   /** The same engine with another KV cache. */
   public EngineConfig withKv(KvSetup setup) {
-    return new EngineConfig(
-        plan,
-        role,
-        rangeEnd,
-        mark,
-        transfer,
-        chunkedContext,
-        setup,
-        gate,
-        retiringTokens,
-        cap,
-        queue,
-        policies,
-        capacity,
-        router);
+    return toBuilder().kv(setup).build();
   }
 
   /** KV pages of one rank on the device, of all pools; -1 if they aren't limited. */
@@ -414,23 +270,22 @@ public record EngineConfig(
     return admitted + plan.indexCapacity() + plan.batchPositions().count();
   }
 
-  /**
-   * The engine of a plan with every default: marked where the loop makes retirees, no gate,
-   * unlimited pages.
-   */
+  /** The engine of a plan with every default. */
   public static EngineConfig of(SeatPlan plan, WorkerRole role) {
-    return new EngineConfig(
-        plan,
-        role,
-        RANGE_END,
-        defaultMark(plan),
-        transfer(role),
-        Chunking.NONE,
-        KvSetup.UNLIMITED,
-        FillGate.NONE,
-        RetiringTokens.EXCLUDED,
-        RankCap.HARD,
-        QueueRules.FCFS);
+    return builder(plan, role).build();
+  }
+
+  /**
+   * Starts with every default: marked where the loop makes retirees, a transfer engine where KV is
+   * received, no chunking, unlimited pages, no gate, the router's hard cap.
+   */
+  public static Builder builder(SeatPlan plan, WorkerRole role) {
+    return new Builder(plan, role);
+  }
+
+  /** Starts with this engine. */
+  public Builder toBuilder() {
+    return new Builder(this);
   }
 
   /** Requests go through transfer states where KV is received: in generation-only workers. */
@@ -528,5 +383,150 @@ public record EngineConfig(
         capacity.ordinal(),
         kv instanceof KvSetup.Paged paged ? paged.paused().ordinal() : 0,
         kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS);
+  }
+
+  /** Collects what differs from the defaults. For one thread; may be used again. */
+  public static final class Builder {
+    private SeatPlan plan;
+    private final WorkerRole role;
+    private int rangeEnd = RANGE_END;
+    private RetiringMark mark;
+    private Transfer transfer;
+    private Chunking chunkedContext = Chunking.NONE;
+    private KvSetup kv = KvSetup.UNLIMITED;
+    private FillGate gate = FillGate.NONE;
+    private RetiringTokens retiringTokens = RetiringTokens.EXCLUDED;
+    private RankCap cap = RankCap.HARD;
+    private QueueRules queue = QueueRules.FCFS;
+    private PolicySet policies = PolicySet.DEFAULT;
+    private CapacityRule capacity = CapacityRule.GUARANTEED_NO_EVICT;
+    private RouterChoice router = RouterChoice.DEFAULT;
+
+    private Builder(SeatPlan plan, WorkerRole role) {
+      this.plan = plan;
+      this.role = role;
+      mark = defaultMark(plan);
+      transfer = EngineConfig.transfer(role);
+    }
+
+    private Builder(EngineConfig from) {
+      plan = from.plan;
+      role = from.role;
+      rangeEnd = from.rangeEnd;
+      mark = from.mark;
+      transfer = from.transfer;
+      chunkedContext = from.chunkedContext;
+      kv = from.kv;
+      gate = from.gate;
+      retiringTokens = from.retiringTokens;
+      cap = from.cap;
+      queue = from.queue;
+      policies = from.policies;
+      capacity = from.capacity;
+      router = from.router;
+    }
+
+    /** Another plan, all else as it is: the mark too. */
+    public Builder plan(SeatPlan other) {
+      plan = other;
+      return this;
+    }
+
+    /** End of the schedulable range. */
+    public Builder rangeEnd(int state) {
+      rangeEnd = state;
+      return this;
+    }
+
+    /** Where state 14 is set. */
+    public Builder mark(RetiringMark where) {
+      mark = where;
+      return this;
+    }
+
+    /** Whether a KV transfer engine is at work. */
+    public Builder transfer(Transfer engine) {
+      transfer = engine;
+      return this;
+    }
+
+    /** How contexts are split. */
+    public Builder chunkedContext(Chunking chunking) {
+      chunkedContext = chunking;
+      return this;
+    }
+
+    /** What the KV cache of a rank is made of. */
+    public Builder kv(KvSetup setup) {
+      kv = setup;
+      return this;
+    }
+
+    /** What holds a benchmark fill. */
+    public Builder gate(FillGate fill) {
+      gate = fill;
+      return this;
+    }
+
+    /** What happens to the tokens of retirees that are excluded. */
+    public Builder retiringTokens(RetiringTokens load) {
+      retiringTokens = load;
+      return this;
+    }
+
+    /** Whether the router's hard cap is on. */
+    public Builder cap(RankCap rankCap) {
+      cap = rankCap;
+      return this;
+    }
+
+    /** Order of the waiting queue. */
+    public Builder queue(QueueRules rules) {
+      queue = rules;
+      return this;
+    }
+
+    /** The versioned set of scheduling rules. */
+    public Builder policies(PolicySet set) {
+      policies = set;
+      return this;
+    }
+
+    /** How pages are promised. */
+    public Builder capacity(CapacityRule rule) {
+      capacity = rule;
+      return this;
+    }
+
+    /** How new requests are placed on ranks. */
+    public Builder router(RouterChoice choice) {
+      router = choice;
+      return this;
+    }
+
+    /**
+     * The configuration.
+     *
+     * @throws IllegalArgumentException if two of its settings exclude each other
+     * @throws BerthException CONFIGURATION with every reason, if a rank can't have such a cache or
+     *     so many requests
+     */
+    public EngineConfig build() {
+      return new EngineConfig(
+          plan,
+          role,
+          rangeEnd,
+          mark,
+          transfer,
+          chunkedContext,
+          kv,
+          gate,
+          retiringTokens,
+          cap,
+          queue,
+          policies,
+          capacity,
+          router);
+    }
   }
 }

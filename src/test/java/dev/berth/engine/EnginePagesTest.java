@@ -360,19 +360,34 @@ class EnginePagesTest {
   }
 
   @Test
-  void aRequestThatMightComeBackTooLongForABatchIsRefusedAtOnce() {
-    var shape = WorkerShape.builder(2).tokensPerBlock(4).maxNumTokens(16).build();
+  void whoCouldntComeBackWholeHasItsPagesToTheEndAndNeverGivesWay() {
+    var shape = WorkerShape.builder(4).tokensPerBlock(4).maxNumTokens(8).build();
     SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
-    EngineConfig promised = EngineConfig.of(plan, WorkerRole.AGGREGATED);
-    for (CapacityRule rule :
-        List.of(CapacityRule.GUARANTEED_NO_EVICT, CapacityRule.MAX_UTILIZATION)) {
-      try (var group = new LockstepGroup(promised.withPolicies(PolicySet.BERTH_1, rule))) {
-        Outcome fits = group.offer(Request.of(0, 10, 7));
-        assertThat(fits).isEqualTo(Outcome.QUEUED);
-        Outcome longer = group.offer(Request.of(1, 10, 8));
-        assertThat(longer instanceof Outcome.Refused)
-            .isEqualTo(rule == CapacityRule.MAX_UTILIZATION);
+    EngineConfig config =
+        EngineConfig.of(plan, WorkerRole.AGGREGATED)
+            .withKv(KvSetup.counted(7))
+            .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
+    try (var group = new LockstepGroup(config)) {
+      group.offer(Request.of(0, 4, 5)); // 8 tokens would still fit a batch
+      group.offer(Request.of(1, 4, 12)); // 15 wouldn't
+      group.offer(Request.of(2, 4, 5));
+      RankEngine engine = group.engine(0);
+      group.step(LockstepGroup.NO_DEVICE);
+      assertThat(engine.real()).isEqualTo(2);
+      assertThat(engine.pagesUsed()).as("its prompt's, and 4 to the end").isEqualTo(5);
+      long paused = 0;
+      while (group.step(LockstepGroup.NO_DEVICE)) {
+        engine.checkPages();
+        RequestTable table = engine.table();
+        for (int row = 0; row < table.rows() - 1; row++) {
+          if (table.id(row) == 1) {
+            assertThat(table.pauses(row)).isZero();
+          }
+        }
+        paused += engine.paused();
       }
+      assertThat(paused).as("the last one, for a page that the first one lacks").isPositive();
+      nothingIsHeld(engine);
     }
   }
 

@@ -7,9 +7,6 @@ import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.RetiringTokens;
-import dev.berth.engine.EngineConfig.Transfer;
-import dev.berth.engine.FillGate;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
@@ -27,11 +24,9 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import dev.berth.request.Prompt;
-import dev.berth.request.QueueRules;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
-import dev.berth.route.RankCap;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -98,20 +93,12 @@ class JourneyTest {
               .with(traits.toArray(Trait[]::new))
               .build();
       SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
-      return new EngineConfig(
-          plan,
-          WorkerRole.AGGREGATED,
-          EngineConfig.RANGE_END,
-          EngineConfig.defaultMark(plan),
-          Transfer.NONE,
-          chunking,
-          kv,
-          FillGate.NONE,
-          RetiringTokens.EXCLUDED,
-          RankCap.HARD,
-          QueueRules.FCFS,
-          PolicySet.BERTH_1,
-          rule);
+      return EngineConfig.builder(plan, WorkerRole.AGGREGATED)
+          .chunkedContext(chunking)
+          .kv(kv)
+          .policies(PolicySet.BERTH_1)
+          .capacity(rule)
+          .build();
     }
   }
 
@@ -319,44 +306,54 @@ class JourneyTest {
   @ParameterizedTest
   @EnumSource(names = {"OVERLAP", "NON_OVERLAP", "PIPELINE"})
   void seatsAreConsumedSwappingTwoSamplerRowsChangesTheTokens(Fleet fleet) {
-    Journey journey =
-        meddledRun(
-            fleet,
-            (device, table, a, b) -> {
-              assertThat(table.seat(a)).isNotEqualTo(table.seat(b));
-              device.swapSeats(table.seat(a), table.seat(b));
-            });
-    assertThat(journey.outputs).isNotEqualTo(journey.alone());
+    changesTokens(
+        fleet,
+        (device, table, a, b) -> {
+          assertThat(table.seat(a)).isNotEqualTo(table.seat(b));
+          device.swapSeats(table.seat(a), table.seat(b));
+        });
   }
 
   @ParameterizedTest
   @EnumSource(names = {"OVERLAP", "NON_OVERLAP", "PIPELINE"})
   void leasesAreConsumedSwappingTwoRowsOfThePageTableChangesTheTokens(Fleet fleet) {
-    Journey journey =
-        meddledRun(
-            fleet,
-            (device, table, a, b) -> {
-              assertThat(table.lease(a)).isNotEqualTo(table.lease(b));
-              device.swapLeases(table.lease(a), table.lease(b));
-            });
-    assertThat(journey.outputs).isNotEqualTo(journey.alone());
+    changesTokens(
+        fleet,
+        (device, table, a, b) -> {
+          assertThat(table.lease(a)).isNotEqualTo(table.lease(b));
+          device.swapLeases(table.lease(a), table.lease(b));
+        });
   }
 
-  private static Journey meddledRun(Fleet fleet, Meddling meddling) {
-    var journey = new Journey(fleet, CapacityRule.GUARANTEED_NO_EVICT, SEED).run(meddling);
-    assertThat(journey.meddled).as("two generations lived on rank 0").isTrue();
-    return journey;
+  /** Two sequences may be alike in what a swap exchanges; in some load they aren't. */
+  private static void changesTokens(Fleet fleet, Meddling meddling) {
+    boolean changed = false;
+    for (int i = 0; i < RUNS && !changed; i++) {
+      Journey journey = meddledRun(fleet, SEED + i, meddling);
+      changed = journey.meddled && !journey.outputs.equals(journey.alone());
+    }
+    assertThat(changed).isTrue();
+  }
+
+  private static Journey meddledRun(Fleet fleet, long seed, Meddling meddling) {
+    return new Journey(fleet, CapacityRule.GUARANTEED_NO_EVICT, seed).run(meddling);
   }
 
   @Test
   void aSwapThatIsSwappedBackChangesNothing() {
-    Journey journey =
-        meddledRun(
-            Fleet.OVERLAP,
-            (device, table, a, b) -> {
-              device.swapLeases(table.lease(a), table.lease(b));
-              device.swapLeases(table.lease(b), table.lease(a));
-            });
-    assertThat(journey.outputs).isEqualTo(journey.alone());
+    int meddled = 0;
+    for (int i = 0; i < RUNS; i++) {
+      Journey journey =
+          meddledRun(
+              Fleet.OVERLAP,
+              SEED + i,
+              (device, table, a, b) -> {
+                device.swapLeases(table.lease(a), table.lease(b));
+                device.swapLeases(table.lease(b), table.lease(a));
+              });
+      meddled += journey.meddled ? 1 : 0;
+      assertThat(journey.outputs).isEqualTo(journey.alone());
+    }
+    assertThat(meddled).as("two generations lived on rank 0").isPositive();
   }
 }

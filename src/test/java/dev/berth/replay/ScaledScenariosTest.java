@@ -142,20 +142,10 @@ class ScaledScenariosTest {
       SeatPlan plan =
           SeatPlan.of(builder.build(), c.plan().policy()).orThrow().withWhatIf(c.plan().whatIf());
       var engine =
-          new EngineConfig(
-              plan,
-              c.role(),
-              c.rangeEnd(),
-              c.mark(),
-              c.transfer(),
-              c.chunkedContext(),
-              c.kv(),
-              c.gate().active() ? new FillGate(c.gate().kind(), requests) : FillGate.NONE,
-              c.retiringTokens(),
-              c.cap(),
-              c.queue(),
-              c.policies(),
-              c.capacity());
+          c.toBuilder()
+              .plan(plan)
+              .gate(c.gate().active() ? new FillGate(c.gate().kind(), requests) : FillGate.NONE)
+              .build();
       return new Arm(
           "another name", "renamed and scaled", engine, List.of(), Map.of(), Optional.empty());
     }

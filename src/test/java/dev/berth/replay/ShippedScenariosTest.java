@@ -285,22 +285,7 @@ class ShippedScenariosTest {
             .orThrow()
             .withWhatIf(arm.engine().plan().whatIf());
     assertThat(wider.effective()).isEqualTo(arm.engine().plan().effective());
-    var c = arm.engine();
-    var engine =
-        new EngineConfig(
-            wider,
-            c.role(),
-            c.rangeEnd(),
-            c.mark(),
-            c.transfer(),
-            c.chunkedContext(),
-            c.kv(),
-            c.gate(),
-            c.retiringTokens(),
-            c.cap(),
-            c.queue(),
-            c.policies(),
-            c.capacity());
+    var engine = arm.engine().toBuilder().plan(wider).build();
     Arm other = new Arm("wider", arm.title(), engine, List.of(), Map.of(), Optional.empty());
     assertThat(other.effective()).isNotEqualTo(arm.effective());
   }

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.PlanOutcome;
 import dev.berth.plan.SeatPlan;
@@ -184,19 +185,7 @@ class TraceRunTest {
     EngineConfig base =
         EngineConfig.of(
             plan(shape(8, 1).maxSeqLen(9500).tokensPerBlock(32)), WorkerRole.AGGREGATED);
-    var engine =
-        new EngineConfig(
-            base.plan(),
-            base.role(),
-            base.rangeEnd(),
-            base.mark(),
-            base.transfer(),
-            base.chunkedContext(),
-            100,
-            base.gate(),
-            base.retiringTokens(),
-            base.cap(),
-            base.queue());
+    var engine = base.withKv(KvSetup.counted(100));
     TraceResult result = run(trace, new ServerStage("agg", engine, 1, COST, TRANSFER));
     assertThat(result.complete()).isTrue();
     assertThat(result.done()).isEqualTo(1);
@@ -234,19 +223,7 @@ class TraceRunTest {
   @Test
   void aFleetThatCannotGoOnStopsAndSaysWhoWaitsForWhat() {
     EngineConfig base = EngineConfig.of(plan(shape(4, 2)), WorkerRole.GENERATION);
-    var gated =
-        new EngineConfig(
-            base.plan(),
-            base.role(),
-            base.rangeEnd(),
-            base.mark(),
-            base.transfer(),
-            base.chunkedContext(),
-            base.pages(),
-            new FillGate(FillGate.Kind.COUNT, 8),
-            base.retiringTokens(),
-            base.cap(),
-            base.queue());
+    var gated = base.toBuilder().gate(new FillGate(FillGate.Kind.COUNT, 8)).build();
     TraceResult result = run(random(5, 10), new ServerStage("gen", gated, 1, COST, TRANSFER));
     assertThat(result.ending()).isEqualTo(RunResult.Ending.STALLED);
     assertThat(result.complete()).isFalse();
@@ -290,19 +267,7 @@ class TraceRunTest {
   @Test
   void chunkedContextsAreSplitInsteadOfRefused() {
     EngineConfig base = EngineConfig.of(plan(shape(8, 1)), WorkerRole.AGGREGATED);
-    var chunked =
-        new EngineConfig(
-            base.plan(),
-            base.role(),
-            base.rangeEnd(),
-            base.mark(),
-            base.transfer(),
-            Chunking.FIRST_COME_FIRST_SERVED,
-            base.pages(),
-            base.gate(),
-            base.retiringTokens(),
-            base.cap(),
-            base.queue());
+    var chunked = base.toBuilder().chunkedContext(Chunking.FIRST_COME_FIRST_SERVED).build();
     TraceResult result = run(one(20_000, 2), new ServerStage("agg", chunked, 1, COST, TRANSFER));
     assertThat(result.complete()).isTrue();
     // 8192 + 8192 + 3616 tokens in three forwards

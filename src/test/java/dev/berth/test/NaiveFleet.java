@@ -12,6 +12,7 @@ import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitReason;
+import dev.berth.route.PlacementView;
 import dev.berth.route.RankCap;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -256,7 +257,12 @@ public final class NaiveFleet {
     List<Request> popped = pop(budget, routable);
     fetched += popped.size();
     List<List<Request>> assigned = new ArrayList<>();
-    int expected = route(popped, routable, tokens, assigned);
+    long[] beside = new long[n];
+    long[] load = tokens.clone();
+    if (config.router().view() == PlacementView.RESIDENT) {
+      weighRetiring(popped, routable, load, beside);
+    }
+    int expected = route(popped, routable, load, beside, assigned);
 
     // what happened since, then who arrives
     for (int r = 0; r < n; r++) {
@@ -400,11 +406,32 @@ public final class NaiveFleet {
     return popped;
   }
 
-  private record Load(long tokens, long requests, int rank) {}
+  private record Load(long tokens, long requests, long beside, int rank) {
+    long held() {
+      return requests + beside;
+    }
+  }
+
+  /** §4.5: who is retiring weighs what others on its rank do on average, without being counted. */
+  private void weighRetiring(List<Request> popped, long[] routable, long[] load, long[] beside) {
+    long others = java.util.Arrays.stream(routable).sum();
+    double mean =
+        others > 0
+            ? (double) java.util.Arrays.stream(load).sum() / others
+            : popped.stream().mapToInt(Request::promptTokens).average().orElse(0);
+    for (int r = 0; r < routable.length; r++) {
+      beside[r] = ranks.get(r).holders().size() - routable[r];
+      load[r] += beside[r] * (routable[r] > 0 ? load[r] / routable[r] : (long) mean);
+    }
+  }
 
   /** §4.1, §4.2 */
   private int route(
-      List<Request> popped, long[] before, long[] load, List<List<Request>> assigned) {
+      List<Request> popped,
+      long[] before,
+      long[] load,
+      long[] beside,
+      List<List<Request>> assigned) {
     long limit = config.cap() == RankCap.HARD ? cap : Integer.MAX_VALUE;
     long[] n = before.clone();
     for (int r = 0; r < n.length; r++) {
@@ -431,11 +458,11 @@ public final class NaiveFleet {
     var heap =
         new PriorityQueue<Load>(
             Comparator.comparingLong(Load::tokens)
-                .thenComparingLong(Load::requests)
+                .thenComparingLong(Load::held)
                 .thenComparingInt(Load::rank));
     for (int r = 0; r < n.length; r++) {
       if (n[r] < expected) {
-        heap.add(new Load(load[r], n[r], r));
+        heap.add(new Load(load[r], n[r], beside[r], r));
       }
     }
     rest.sort(Comparator.comparingInt(Request::promptTokens).reversed());
@@ -443,7 +470,9 @@ public final class NaiveFleet {
       Load least = heap.remove();
       assigned.get(least.rank).add(q);
       if (least.requests + 1 < expected) {
-        heap.add(new Load(least.tokens + q.promptTokens(), least.requests + 1, least.rank));
+        heap.add(
+            new Load(
+                least.tokens + q.promptTokens(), least.requests + 1, least.beside, least.rank));
       }
     }
     return (int) expected;
@@ -521,7 +550,7 @@ public final class NaiveFleet {
   private long pagesOf(Sequence s) {
     var shape = config.plan().shape();
     long tokens = (long) s.prompt + s.maxNewTokens + shape.draftTokens();
-    if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
+    if (config.capacity() == CapacityRule.MAX_UTILIZATION && !stays(s)) {
       tokens = s.prompt; // the rest comes step by step
     }
     return (tokens + shape.tokensPerBlock() - 1) / shape.tokensPerBlock();
@@ -640,7 +669,7 @@ public final class NaiveFleet {
     if (!s.lease) {
       return pagesOf(s);
     }
-    if (s.prefills()) {
+    if (s.prefills() || stays(s)) {
       return 0;
     }
     var shape = config.plan().shape();
@@ -673,6 +702,8 @@ public final class NaiveFleet {
     var chunked = new ArrayList<Sequence>();
     int each = 1 + config.plan().shape().draftTokens();
     boolean chunks = config.chunkedContext() != Chunking.NONE;
+    boolean shortage = false; // somebody waits for pages, and nobody could give way
+    int lands = -1; // who will in the next iteration: it isn't launched again
     int end = list.size();
     int i = 0;
     while (i < end) {
@@ -683,14 +714,30 @@ public final class NaiveFleet {
         i++;
         continue;
       }
+      long need = step(s);
+      if (shortage && (i == lands || !s.lease || need > 0)) {
+        rank.defer(WaitReason.PAGES);
+        i++;
+        continue;
+      }
       if (admitted >= most) {
         break;
       }
-      long need = step(s);
       if (used + need > free && need > 0) {
         int victim = end - 1;
         while (victim >= i && !(givesWay(list.get(victim)))) {
           victim--;
+        }
+        if (victim < i) {
+          // Who holds its pages and needs no more goes on; the last in flight lands, to give way then.
+          rank.defer(WaitReason.PAGES);
+          for (int k = end - 1; k > i && lands < 0; k--) {
+            Sequence last = list.get(k);
+            lands = started(last) && last.flights > 0 && !stays(last) ? k : -1;
+          }
+          shortage = true;
+          i++;
+          continue;
         }
         for (int k = Math.max(victim, i); k < end; k++) {
           if (inside(list.get(k))) {
@@ -698,10 +745,6 @@ public final class NaiveFleet {
           } else {
             outside(rank, list.get(k));
           }
-        }
-        if (victim < i) {
-          shareTokens(rank, chunked, generationTokens);
-          return;
         }
         free += list.get(victim).pages;
         pause(rank, list.get(victim));
@@ -797,6 +840,11 @@ public final class NaiveFleet {
     }
   }
 
+  /** Its output as prompt, it might not fit a batch: so it has its pages to its last token. */
+  private boolean stays(Sequence s) {
+    return config.chunkedContext() == Chunking.NONE && s.prompt + s.maxNewTokens - 1 > tokenLimit;
+  }
+
   private boolean inside(Sequence s) {
     return s.state == RequestState.GENERATION_INIT
         || (s.state.value() >= RequestState.CONTEXT_INIT.value()
@@ -813,8 +861,12 @@ public final class NaiveFleet {
 
   /** It holds pages, can begin again, and nothing that was launched writes them. */
   private boolean givesWay(Sequence s) {
-    boolean started = s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT;
-    return inside(s) && started && s.flights == 0;
+    return started(s) && s.flights == 0 && !stays(s);
+  }
+
+  private boolean started(Sequence s) {
+    return inside(s)
+        && (s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT);
   }
 
   private static void pause(Rank rank, Sequence s) {

@@ -3,8 +3,8 @@ package dev.berth.test;
 
 import dev.berth.capacity.Chunking;
 import dev.berth.engine.EngineConfig;
-import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.KvSetup;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
 import dev.berth.plan.SeatPlan;
@@ -144,18 +144,15 @@ public final class TestConfig {
 
   public EngineConfig build() {
     SeatPlan plan = SeatPlan.of(shape.build(), policy).orThrow().withWhatIf(whatIf.build());
-    EngineConfig defaults = EngineConfig.of(plan, role);
-    return new EngineConfig(
-        plan,
-        role,
-        rangeEnd,
-        mark.orElse(defaults.mark()),
-        EngineConfig.transfer(role),
-        chunking,
-        pages,
-        gate,
-        RetiringTokens.EXCLUDED,
-        cap,
-        queue);
+    var engine = EngineConfig.builder(plan, role);
+    mark.ifPresent(engine::mark);
+    return engine
+        .rangeEnd(rangeEnd)
+        .chunkedContext(chunking)
+        .kv(KvSetup.counted(pages))
+        .gate(gate)
+        .cap(cap)
+        .queue(queue)
+        .build();
   }
 }

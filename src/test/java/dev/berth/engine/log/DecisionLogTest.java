@@ -51,7 +51,7 @@ class DecisionLogTest {
   @Tag("deep")
   @Test
   void manyRunsAgainAreTheSame() {
-    again(100_000);
+    again(20_000);
   }
 
   private static void again(int runs) {
