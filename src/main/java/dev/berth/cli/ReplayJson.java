@@ -190,6 +190,8 @@ final class ReplayJson {
             .put("ranks", engine.ranks())
             .put("loop", Words.lower(engine.loop()))
             .put("plan", plan(engine.plan()))
+            .put("policies", engine.policies().id())
+            .put("capacity", Words.lower(engine.capacity()))
             .put("pools", pools(result.servers().getFirst().startUp()));
     if (engine.pages() >= 0) {
       json.put("kv_pages", engine.pages());
@@ -223,7 +225,9 @@ final class ReplayJson {
         deferrals.put(Words.lower(reason), totals.deferrals(reason));
       }
     }
-    return json.put("deferrals", deferrals).put("occupancy", occupancy(result.occupancy()));
+    return json.put("deferrals", deferrals)
+        .put("paused", totals.paused())
+        .put("occupancy", occupancy(result.occupancy()));
   }
 
   private static List<Map<String, Object>> occupancy(List<Occupancy> servers) {

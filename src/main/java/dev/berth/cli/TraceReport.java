@@ -104,6 +104,7 @@ final class TraceReport {
         Words.count(stage.servers(), "server"),
         Words.count(stage.engine().ranks(), "rank"));
     line("  plan        %s", stage.engine().plan().describe());
+    line("  scheduling  %s of %s", stage.engine().capacity(), stage.engine().policies().id());
     line(
         "  KV pages    %s",
         stage.engine().pages() < 0
@@ -135,6 +136,9 @@ final class TraceReport {
                 String.format(Locale.ROOT, "%s %,d", Words.lower(reason), totals.deferrals(reason)))
             .collect(Collectors.joining(", "));
     line("  waiting     %s", deferrals.isEmpty() ? "nothing had to wait" : deferrals);
+    if (totals.paused() > 0) {
+      line("  gave way    %,d times, to begin again", totals.paused());
+    }
     occupancy(result.occupancy());
   }
 

@@ -27,6 +27,7 @@ public final class RunTotals {
   private long launchedReal;
   private long tokens;
   private long partialContexts;
+  private long paused;
 
   RunTotals() {}
 
@@ -61,6 +62,7 @@ public final class RunTotals {
     launchedReal += other.launchedReal;
     tokens += other.tokens;
     partialContexts += other.partialContexts;
+    paused += other.paused;
   }
 
   void end(EndKind kind) {
@@ -71,6 +73,7 @@ public final class RunTotals {
     rankRecords++;
     scheduled += engine.batch();
     tokens += engine.tokensOut();
+    paused += engine.paused();
     if (engine.launched()) {
       launchedReal += engine.real();
     }
@@ -111,6 +114,11 @@ public final class RunTotals {
   /** Times that a request could have run and did not, for a reason. */
   public long deferrals(WaitReason reason) {
     return deferrals[reason.ordinal()];
+  }
+
+  /** Times that a request gave its pages to another. */
+  public long paused() {
+    return paused;
   }
 
   /** Mean size of the scheduled batch over all rank records, padding included. */

@@ -23,6 +23,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -208,19 +212,51 @@ class ReplayCommandTest {
         .contains("wall time");
   }
 
+  /** 40 pages of 32 tokens; each request comes with 64 tokens and makes 192: 8 pages to its end. */
   @Test
   void aFilesPolicyIsReplayed() throws IOException {
-    String asks =
-        DISAGGREGATED.replaceFirst(
-            "(?m)^( +)max_batch_size: (\\d+)$",
-            "$1max_batch_size: $2\n$1scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}");
-    assertThat(asks).isNotEqualTo(DISAGGREGATED);
-    String config = file("c.yaml", asks);
-    Result result =
-        run("replay", "--config", config, "--trace", "mooncake-1000", "--requests", "50");
-    assertThat(result.out())
-        .contains("42 of 50 done", "42 of 42 done")
-        .doesNotContain("the file asks for");
+    String trace =
+        file(
+            "t.jsonl",
+            IntStream.range(0, 24)
+                .mapToObj(
+                    "{\"timestamp\": 0, \"input_length\": 64, \"output_length\": 192, \"hash_ids\": [%d]}\n"
+                        ::formatted)
+                .collect(Collectors.joining()));
+    String promised = replayed(trace, "GUARANTEED_NO_EVICT");
+    assertThat(promised)
+        .contains("24 of 24 done", "scheduling  GUARANTEED_NO_EVICT of berth-1")
+        .doesNotContain("gave way");
+    String stepByStep = replayed(trace, "MAX_UTILIZATION");
+    assertThat(stepByStep)
+        .contains("24 of 24 done", "scheduling  MAX_UTILIZATION of berth-1")
+        .containsPattern("gave way {4}[1-9][0-9]* times");
+    assertThat(meanBatch(promised)).as("5 of 8 pages, but for the ends").isLessThan(5);
+    assertThat(meanBatch(stepByStep)).isGreaterThan(5);
+  }
+
+  private String replayed(String trace, String policy) throws IOException {
+    String config =
+        file(
+            policy + ".yaml",
+            """
+            max_batch_size: 32
+            max_num_tokens: 512
+            tensor_parallel_size: 1
+            kv_cache_config: {max_tokens: 1280, tokens_per_block: 32}
+            scheduler_config: {capacity_scheduler_policy: %s}
+            """
+                .formatted(policy));
+    Result result = run("replay", "--config", config, "--trace", trace);
+    assertThat(result.err()).isEmpty();
+    assertThat(result.exit()).isZero();
+    return result.out();
+  }
+
+  private static double meanBatch(String report) {
+    Matcher found = Pattern.compile("mean batch ([0-9.]+)").matcher(report);
+    assertThat(found.find()).isTrue();
+    return Double.parseDouble(found.group(1));
   }
 
   @Test
