@@ -30,15 +30,13 @@ import java.util.Optional;
  */
 public final class KvCache implements AutoCloseable {
   private final NativeKv kv;
-  private final KvLayout layout;
-  private final KvConfig config;
+  private final KvView view;
   private final KvOps one;
   private final Deque<KvTables> underWay = new ArrayDeque<>();
 
   private KvCache(NativeKv kv, KvLayout layout, KvConfig config) {
     this.kv = kv;
-    this.layout = layout;
-    this.config = config;
+    this.view = KvView.of(kv, layout, config);
     this.one = new KvOps(kv, 1);
   }
 
@@ -114,7 +112,7 @@ public final class KvCache implements AutoCloseable {
 
   /** Tables for batches of that shape. */
   public KvTables newTables(KvTables.Shape shape) {
-    return KvTables.create(kv, config.maxBlocks(), shape);
+    return view.newTables(shape);
   }
 
   // ------------------------------------------------------------------------------ batches
@@ -164,10 +162,10 @@ public final class KvCache implements AutoCloseable {
         KvStatus.of(kv.prepare(tables.batch(), tables.size(), contexts, beam, clear, -1));
     if (status == KvStatus.OK) {
       tables.prepared();
-      if (config.timing() == KvConfig.Timing.EMULATION) {
+      if (view.config().timing() == KvConfig.Timing.EMULATION) {
         // Written later: until then it must not be collected.
         underWay.addLast(tables);
-        if (underWay.size() > config.staging()) {
+        if (underWay.size() > view.config().staging()) {
           underWay.removeFirst();
         }
       }
@@ -182,7 +180,7 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException ARGUMENT for an empty prompt or more tokens than the arena holds
    */
   public int[] probe(KvScope scope, int[]... prompts) {
-    return KvView.probe(kv, config.tokenArena(), scope, prompts);
+    return view.probe(scope, prompts);
   }
 
   // ------------------------------------------------------------------------------ one at a time
@@ -400,6 +398,7 @@ public final class KvCache implements AutoCloseable {
    *     on their way up, or something launched hasn't completed
    */
   public KvOutcome adjust(KvSizes pages) {
+    KvLayout layout = layout();
     shape(layout, pages.pages());
     Optional<long[]> missing = kv.adjust(pages.flat());
     if (missing.isEmpty()) {
@@ -441,12 +440,12 @@ public final class KvCache implements AutoCloseable {
 
   /** The bytes of a slot; empty if the cache has no memory, and for those in a file. */
   public MemorySegment page(KvLevel level, int pool, int slot) {
-    return kv.page(level.ordinal(), pool, slot);
+    return view.page(level, pool, slot);
   }
 
   /** The cache in numbers. */
   public KvUsage usage() {
-    return KvUsage.of(kv.describe());
+    return view.usage();
   }
 
   /**
@@ -455,15 +454,12 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException STATE if the cache was made without
    */
   public KvEvents events() {
-    if (config.eventRingLog2() == 0) {
-      throw new BerthException(Code.STATE, "this KV cache was made without events");
-    }
-    return new KvEvents(kv);
+    return view.events();
   }
 
   /** The index as it is now. For the cache's thread. */
   public KvEvents.Snapshot snapshot() {
-    return KvEvents.snapshot(kv, layout.tokensPerBlock());
+    return view.snapshot();
   }
 
   /**
@@ -473,20 +469,17 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException INTERNAL with the number of the one that doesn't hold
    */
   public void check() {
-    int broken = kv.check();
-    if (broken != 0) {
-      throw new BerthException(Code.INTERNAL, "invariant " + broken + " of a KV cache is broken");
-    }
+    view.check();
   }
 
   /** Where buffers lie. */
   public KvLayout layout() {
-    return layout;
+    return view.layout();
   }
 
   /** What it was made with. */
   public KvConfig config() {
-    return config;
+    return view.config();
   }
 
   /**
