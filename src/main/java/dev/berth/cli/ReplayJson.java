@@ -225,6 +225,14 @@ final class ReplayJson {
         deferrals.put(Words.lower(reason), totals.deferrals(reason));
       }
     }
+    if (totals.askedTokens() > 0) {
+      json.put(
+          "prefixes",
+          new Json()
+              .put("asked_tokens", totals.askedTokens())
+              .put("reused_tokens", totals.foundTokens())
+              .put("evicted_blocks", totals.evictedBlocks()));
+    }
     return json.put("deferrals", deferrals)
         .put("paused", totals.paused())
         .put("occupancy", occupancy(result.occupancy()));

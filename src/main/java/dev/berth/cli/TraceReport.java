@@ -139,6 +139,14 @@ final class TraceReport {
     if (totals.paused() > 0) {
       line("  gave way    %,d times, to begin again", totals.paused());
     }
+    if (totals.askedTokens() > 0) {
+      line(
+          "  prefixes    %,d of %,d prompt tokens reused (%.1f %%), %,d blocks evicted",
+          totals.foundTokens(),
+          totals.askedTokens(),
+          100.0 * totals.foundTokens() / totals.askedTokens(),
+          totals.evictedBlocks());
+    }
     occupancy(result.occupancy());
   }
 

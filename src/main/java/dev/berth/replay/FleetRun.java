@@ -8,9 +8,12 @@ import dev.berth.engine.EngineConfig;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
+import dev.berth.kv.KvUsage;
+import dev.berth.kv.KvView;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import java.util.Arrays;
+import java.util.Optional;
 
 /**
  * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done
@@ -316,7 +319,24 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     return result(ending, ending == RunResult.Ending.DONE ? "" : StallReport.describe(group));
   }
 
+  private void countCaches() {
+    long asked = 0;
+    long found = 0;
+    long evicted = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      Optional<KvView> kv = group.engine(rank).kv();
+      if (kv.isPresent()) {
+        KvUsage usage = kv.get().usage();
+        asked += usage.askedTokens();
+        found += usage.hitTokens();
+        evicted += usage.evicted();
+      }
+    }
+    totals.caches(asked, found, evicted);
+  }
+
   private RunResult result(RunResult.Ending ending, String detail) {
+    countCaches();
     long resident = 0;
     long generating = 0;
     long init = 0;

@@ -28,6 +28,9 @@ public final class RunTotals {
   private long tokens;
   private long partialContexts;
   private long paused;
+  private long askedTokens;
+  private long foundTokens;
+  private long evictedBlocks;
 
   RunTotals() {}
 
@@ -63,6 +66,9 @@ public final class RunTotals {
     tokens += other.tokens;
     partialContexts += other.partialContexts;
     paused += other.paused;
+    askedTokens += other.askedTokens;
+    foundTokens += other.foundTokens;
+    evictedBlocks += other.evictedBlocks;
   }
 
   void end(EndKind kind) {
@@ -80,6 +86,13 @@ public final class RunTotals {
     for (WaitReason reason : REASONS) {
       deferrals[reason.ordinal()] += engine.deferred(reason);
     }
+  }
+
+  /** What the KV caches of all ranks have counted by now. */
+  void caches(long asked, long found, long evicted) {
+    askedTokens = asked;
+    foundTokens = found;
+    evictedBlocks = evicted;
   }
 
   void partialContext() {
@@ -119,6 +132,21 @@ public final class RunTotals {
   /** Times that a request gave its pages to another. */
   public long paused() {
     return paused;
+  }
+
+  /** Prompt tokens that were looked for in KV caches; 0 where pages are only counted. */
+  public long askedTokens() {
+    return askedTokens;
+  }
+
+  /** Those of them that were found and not computed again. */
+  public long foundTokens() {
+    return foundTokens;
+  }
+
+  /** Blocks that left the caches for want of pages. */
+  public long evictedBlocks() {
+    return evictedBlocks;
   }
 
   /** Mean size of the scheduled batch over all rank records, padding included. */
