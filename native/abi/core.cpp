@@ -82,6 +82,20 @@ int32_t berth_core_schedule(berth_core_t core) {
   return core ? static_cast<int32_t>(core->rank.schedule()) : BERTH_E_ARGUMENT;
 }
 
+int32_t berth_core_begin(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.begin()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_select(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.select()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_table(berth_core_t core, berth_table_memory *out) {
+  if (!core || !out || out->struct_size != sizeof(berth_table_memory)) return BERTH_E_ARGUMENT;
+  core->rank.map(*out);
+  return BERTH_OK;
+}
+
 int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens,
                         int32_t *reason, int64_t *required, int64_t *available) {
   if (!core || !reason || !required || !available || prompt_tokens < 1 || max_new_tokens < 1) return BERTH_E_ARGUMENT;

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/oneloop.hpp"
+#include "core/selection.hpp"
+
 namespace berth {
 
 namespace {
@@ -67,11 +70,12 @@ berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   berth_rules rules{};
   rules.struct_size = sizeof rules;
   rules.set = core.policy_set;
-  rules.stages = BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
+  rules.stages = core.one_loop ? BERTH_STAGE_ONE_LOOP : BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
   rules.capacity = core.capacity;
   // What may hold KV. Without a transceiver nobody holds any who isn't in the batch or behind it: leases limit that.
   // Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a seat is reached).
-  const bool counted = core.transceiver && core.policy_set == BERTH_SET_BERTH;
+  const bool counted = (core.transceiver && core.policy_set == BERTH_SET_BERTH) ||
+                       (core.capacity == BERTH_POLICY_MAX_REQUESTS && !core.selects);  // it has nothing else
   rules.max_requests = counted ? core.max_resident : std::numeric_limits<int32_t>::max();
   rules.lookahead = 1;
   rules.range_begin = BERTH_STATE_CONTEXT_INIT;
@@ -81,6 +85,7 @@ berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   rules.max_num_tokens = core.max_num_tokens;
   rules.chunking = core.chunking;
   rules.chunk_unit = 1;
+  rules.tokens_per_block = rules.gpu_pages = rules.leases = rules.tier_below = 1;  // its caches are this core's
   rules.exclusive_flight = core.exclusive_flight;
   rules.prefix_sharing = core.prefix_sharing;
   rules.reuse = kv.counted() ? 0 : BERTH_CACHE_SELF;
@@ -103,8 +108,10 @@ bool RankCore::valid(const berth_core_config &c) {
          c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
          (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
          c.pages >= -1 && (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
-         c.capacity >= BERTH_POLICY_GUARANTEED_NO_EVICT && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
-         (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing);
+         c.capacity >= BERTH_POLICY_MAX_REQUESTS && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
+         (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing) &&
+         flag(c.one_loop) && flag(c.selects) &&
+         (c.one_loop == 0 || (c.capacity == BERTH_POLICY_MAX_UTILIZATION && c.selects == 0));
 }
 
 bool RankCore::valid(const berth_core_config &c, const berth_kv_config &kv) {
@@ -242,9 +249,75 @@ RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_n
   return Fit{BERTH_WAIT_NONE, 0, 0};
 }
 
+// ---------------------------------------------------------------------------------------- the one loop
+
+// A cache takes the pages of its whole prompt at once, so that no context stands still in the middle of its prompt; one
+// that is suspended leaves its pages and comes back as a context, which finds what of it is still there.
+class RankCore::LoopCaches final : public CacheManager {
+ public:
+  explicit LoopCaches(RankCore &core) : core_(core) {}
+
+  int32_t kept_out(int32_t row) override {
+    if (core_.rows_[row].lease < 0) core_.look(row);
+    return core_.rows_[row].seat < 0 && core_.seats_.used() == core_.seats_.capacity() ? BERTH_WAIT_SEAT
+                                                                                       : BERTH_WAIT_NONE;
+  }
+  void taken(int32_t row) override { core_.claim(row, true); }
+  void release(int32_t row) override { core_.give_back(row); }
+  bool overlaps() const override { return true; }
+  int32_t prepare_context(int32_t row) override { return core_.claim(row, true); }
+  bool resize_context(int32_t, int32_t) override { return true; }
+  int32_t prepare_receive(int32_t row) override {
+    core_.look(row);
+    return core_.claim(row, false);
+  }
+  bool allocate_generation(int32_t row) override {
+    const int64_t end = core_.end_of_step(row);
+    if (end <= core_.pages_.room(row)) return true;
+    for (int32_t p = 0; p < core_.pages_.pools(); ++p) {
+      const int32_t pages = core_.table_.demands(row)[p].one_step;
+      if (pages > 0 && pages > core_.pages_.free(p)) return false;
+    }
+    return core_.grow(row, end);
+  }
+  void suspend(int32_t row) override {
+    int64_t freed[kMaxPools] = {};
+    core_.pause(row, freed);
+  }
+  void drop(int32_t row) override { suspend(row); }
+  bool resident(int32_t row) const override { return core_.rows_[row].lease >= 0; }
+  bool tier_below() const override { return true; }
+
+ private:
+  RankCore &core_;
+};
+
 // ---------------------------------------------------------------------------------------- schedule
 
 Status RankCore::schedule() {
+  if (config_.selects) return Status::kState;
+  if (const Status entered = enter(); entered != Status::kOk) return entered;
+  LoopCaches caches(*this);
+  const Status planned = config_.one_loop ? table_.run(rules_, caches) : table_.run(rules_, this);
+  return planned == Status::kOk ? build_batch() : planned;
+}
+
+Status RankCore::begin() {
+  if (!config_.selects) return Status::kState;
+  if (const Status entered = enter(); entered != Status::kOk) return entered;
+  begin_selection(table_, rules_, *this);
+  phase_ = Phase::kSelect;
+  return Status::kOk;
+}
+
+Status RankCore::select() {
+  if (phase_ != Phase::kSelect) return Status::kState;
+  if (const Status selected = run_selection(table_, rules_, *this); selected != Status::kOk) return selected;
+  return build_batch();
+}
+
+// All that comes before it is decided who runs.
+Status RankCore::enter() {
   if (phase_ != Phase::kSchedule) return Status::kState;
   if (!inboxes_valid()) return Status::kArgument;
   if (iteration_.admits > static_cast<int32_t>(free_rows_.size())) return Status::kExhausted;
@@ -266,17 +339,8 @@ Status RankCore::schedule() {
   admit();
   it.resident = active_count_ - (dummy_active_ ? 1 : 0);
   if (needs_pad_before()) place_dummy();
-  const Status built = build_batch();
-  if (built != Status::kOk) return built;
-  if (needs_pad_after()) {
-    place_dummy();
-    put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
-  }
-  it.batch = slot_size_[building_];
-  it.batch_slot = building_;
-  if (it.real > 0) mix(it.batch_hash);
+  open_plan();
   it.admits = it.changes = 0;
-  phase_ = Phase::kLaunch;
   return Status::kOk;
 }
 
@@ -410,7 +474,8 @@ void RankCore::remove_dummy() {
   dummy_active_ = false;
 }
 
-Status RankCore::build_batch() {
+// What a plan goes by besides rows and rules.
+void RankCore::open_plan() {
   building_ = static_cast<int32_t>(std::find(slot_busy_.begin(), slot_busy_.end(), 0) - slot_busy_.begin());
   slot_size_[building_] = 0;
   table_.schedule.active = active_count_ - (dummy_active_ ? 1 : 0);  // the dummy is the last one
@@ -428,9 +493,9 @@ Status RankCore::build_batch() {
       if (rows_[active_[i]].state == BERTH_STATE_RETIRING) ++rules_.max_requests;
     }
   }
-  const Status status = table_.run(rules_, this);
-  if (status != Status::kOk) return status;
+}
 
+Status RankCore::build_batch() {
   const berth_schedule &plan = table_.schedule;
   std::copy(std::begin(plan.deferred), std::end(plan.deferred), iteration_.deferred);
   start_receives();
@@ -454,6 +519,15 @@ Status RankCore::build_batch() {
     rows_[pick.row].context_chunk = pick.tokens;
     put(pick.row, BERTH_ENTRY_CONTEXT, pick.tokens, pick.position);
   }
+  if (needs_pad_after()) {
+    place_dummy();
+    put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
+  }
+  berth_iteration &it = iteration_;
+  it.batch = slot_size_[building_];
+  it.batch_slot = building_;
+  if (it.real > 0) mix(it.batch_hash);
+  phase_ = Phase::kLaunch;
   return Status::kOk;
 }
 
@@ -533,12 +607,16 @@ int32_t RankCore::look(int32_t index) {
   return counts && resident_ >= config_.max_resident ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
 }
 
+// Tokens that there must be room for when a generation runs.
+int64_t RankCore::end_of_step(int32_t index) const {
+  const berth_row &row = rows_[index];
+  return int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+}
+
 // Without a promise: what its next step takes.
 void RankCore::ask_for_next(int32_t index) {
-  const berth_row &row = rows_[index];
-  if (row.flags & BERTH_ROW_STAYS) return;
-  const int64_t end =
-      int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+  if (rows_[index].flags & BERTH_ROW_STAYS) return;
+  const int64_t end = end_of_step(index);
   berth_demand *demand = &table_.demand[static_cast<size_t>(index) * pages_.pools()];
   if (end > pages_.room(index)) {
     pages_.step(index, end, demand);

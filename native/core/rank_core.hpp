@@ -37,13 +37,17 @@ class RankCore final : private SeatGate {
   Fit fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const;
 
   Status schedule();
+  Status begin();
+  Status select();
   Status launch();
   Status settle();
   void map(berth_core_memory &out);
+  void map(berth_table_memory &out) { table_.map(out); }
   Status prepare(berth_kv_batch &batch);
 
  private:
-  enum class Phase { kSchedule, kLaunch, kSettle };
+  class LoopCaches;
+  enum class Phase { kSchedule, kSelect, kLaunch, kSettle };
   enum Taken : int32_t { kSeat = 1, kLease = 2 /* and its pages */, kGrowth = 4 };
   struct Claim {
     int32_t row;
@@ -63,6 +67,8 @@ class RankCore final : private SeatGate {
   void give_back(int32_t row) override;
   int32_t look(int32_t row) override;
   void pause(int32_t row, int64_t *freed) override;
+  Status enter();
+  void open_plan();
   Status build_batch();
   void start_receives();
   void count_deferrals();
@@ -91,6 +97,7 @@ class RankCore final : private SeatGate {
   static int64_t longest_context(int64_t prompt_tokens, int64_t max_new_tokens);
   bool stays(int64_t prompt_tokens, int64_t max_new_tokens) const;
   RankPages::Request request_of(int32_t row) const;
+  int64_t end_of_step(int32_t row) const;
   void ask_for_next(int32_t row);
   void note_pages(int32_t row);
   void remove_dummy();

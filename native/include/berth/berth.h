@@ -354,9 +354,11 @@ typedef struct berth_core_config {
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
   int64_t pages;              /* without a cache of its own: pages of this rank, only counted; -1: not limited */
   int32_t policy_set;         /* berth_policy_set */
-  int32_t capacity;           /* berth_capacity_policy, not MAX_REQUESTS */
+  int32_t capacity;           /* berth_capacity_policy; all but MAX_UTILIZATION promise pages to the end */
   int32_t pause;              /* berth_pause */
   int32_t prefix_sharing;     /* 1: a context waits while another one computes the block that it lacks next */
+  int32_t one_loop;           /* 1: the one loop (spec 02 section 9) decides; MAX_UTILIZATION only */
+  int32_t selects;            /* 1: the caller does: berth_core_begin and berth_core_select, no berth_core_schedule */
 } berth_core_config;
 
 /* What becomes of the pages of a request that gives way (MAX_UTILIZATION). Its tokens become its prompt, and what is
@@ -470,6 +472,18 @@ BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
  */
 BERTH_API int32_t berth_core_schedule(berth_core_t core);
 /*
+ * The same in two calls, where the caller selects who is let in (config->selects). begin goes as far as the padding
+ * before the schedule and brings the table up to date (berth_core_table). The caller then writes into it, and nowhere
+ * else: fitting, in scheduling order, state 8 among them; paused; wait_reason of rows that it leaves out (as begin left
+ * it: a gate). select takes seats, leases and pages for whom there are any, as long as the batch has places and tokens:
+ * the others wait. BERTH_E_ROW names what can't be selected and changes nothing: select may be called again.
+ */
+BERTH_API int32_t berth_core_begin(berth_core_t core);
+BERTH_API int32_t berth_core_select(berth_core_t core);
+struct berth_table_memory;
+/* The core's table; its rows are those of berth_core_map. Has no held pages, snapshots or adapters. */
+BERTH_API int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out);
+/*
  * Can a request of this size, admitted in this state, ever run on an empty rank? *reason = BERTH_WAIT_NONE if so;
  * else what stands in the way (TOKENS: prompt and output against max_seq_len, or prompt against max_num_tokens without
  * chunking; PAGES: pages to the last token against all pages), with what it would take and what there is. Changes
@@ -536,7 +550,7 @@ enum berth_row_field {
   BERTH_FIELD_CACHE = 17,
   BERTH_FIELD_IN_FLIGHT = 18,
   BERTH_FIELD_PRIORITY = 19,       /* not a number */
-  BERTH_FIELD_ORDER = 20           /* the active list names a row outside the table */
+  BERTH_FIELD_ORDER = 20           /* a list names a row outside the table, one not in the order, or one twice */
 };
 
 typedef struct berth_pool {

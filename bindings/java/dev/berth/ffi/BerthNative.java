@@ -1947,6 +1947,187 @@ public class BerthNative extends BerthSymbols {
         }
     }
 
+    private static class berth_core_begin {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_begin");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static FunctionDescriptor berth_core_begin$descriptor() {
+        return berth_core_begin.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static MethodHandle berth_core_begin$handle() {
+        return berth_core_begin.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static MemorySegment berth_core_begin$address() {
+        return berth_core_begin.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static int berth_core_begin(MemorySegment core) {
+        var mh$ = berth_core_begin.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_begin", core);
+            }
+            return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_select {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_select");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static FunctionDescriptor berth_core_select$descriptor() {
+        return berth_core_select.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static MethodHandle berth_core_select$handle() {
+        return berth_core_select.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static MemorySegment berth_core_select$address() {
+        return berth_core_select.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static int berth_core_select(MemorySegment core) {
+        var mh$ = berth_core_select.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_select", core);
+            }
+            return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_table {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_table");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static FunctionDescriptor berth_core_table$descriptor() {
+        return berth_core_table.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static MethodHandle berth_core_table$handle() {
+        return berth_core_table.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static MemorySegment berth_core_table$address() {
+        return berth_core_table.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static int berth_core_table(MemorySegment core, MemorySegment out) {
+        var mh$ = berth_core_table.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_table", core, out);
+            }
+            return (int)mh$.invokeExact(core, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
     private static class berth_core_fits {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
             BerthNative.C_INT,

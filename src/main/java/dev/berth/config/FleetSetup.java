@@ -273,6 +273,7 @@ public record FleetSetup(
         .chunkedContext(config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE)
         .kv(kv(worker, options))
         .capacity(config.capacityPolicy())
+        .scheduler(config.scheduler())
         .router(router(config, plan))
         .build();
   }

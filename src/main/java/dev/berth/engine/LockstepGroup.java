@@ -8,6 +8,7 @@ import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.request.Request;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.MatchSource;
+import java.util.Optional;
 
 /**
  * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no
@@ -52,6 +53,7 @@ public final class LockstepGroup implements AutoCloseable {
   private boolean stepping;
   private GroupTap tap = GroupTap.NONE;
   private boolean touched;
+  private Optional<BerthException> policyFailure = Optional.empty();
 
   /**
    * All engines of a worker, with empty tables.
@@ -173,10 +175,11 @@ public final class LockstepGroup implements AutoCloseable {
 
   /**
    * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an
-   * iteration: the group can then be looked at and closed, nothing else.
+   * iteration: the group can then be looked at and closed, nothing else, but for a failed policy.
    *
    * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE
-   *     after a step that threw or inside one
+   *     after a step that threw or inside one; POLICY if the caller's own policy failed on a rank:
+   *     that rank let nobody in, the step is whole, and the group goes on with the next
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
@@ -195,12 +198,16 @@ public final class LockstepGroup implements AutoCloseable {
     }
     stepping = false;
     tap.stepped(ran);
+    if (policyFailure.isPresent()) {
+      throw policyFailure.get();
+    }
     return ran;
   }
 
   private boolean iterate(Device device) {
     pauseMicros = 0;
     launched = false;
+    policyFailure = Optional.empty();
     for (int i = 0; i < engines.length; i++) {
       Effect effect =
           effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
@@ -209,7 +216,7 @@ public final class LockstepGroup implements AutoCloseable {
     gatherBoard.verify(0, sequence);
     boolean idle = false;
     for (int i = 0; i < engines.length; i++) {
-      effects[i] = engines[i].advance(gathered);
+      effects[i] = gathered(engines[i]);
       if (effects[i] instanceof Effect.NeedVote vote) {
         voteBoard.put(i, vote.frame());
       } else {
@@ -231,6 +238,21 @@ public final class LockstepGroup implements AutoCloseable {
     sequence++;
     steps++;
     return true;
+  }
+
+  /** The others must not wait for a rank whose policy failed: it votes like everybody. */
+  private Effect gathered(RankEngine engine) {
+    try {
+      return engine.advance(gathered);
+    } catch (BerthException e) {
+      if (e.code() != Code.POLICY) {
+        throw e;
+      }
+      if (policyFailure.isEmpty()) {
+        policyFailure = Optional.of(e);
+      }
+      return engine.pending();
+    }
   }
 
   /**

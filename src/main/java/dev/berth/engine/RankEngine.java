@@ -3,6 +3,7 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.capacity.EngineSelection;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.internal.NativeCore;
@@ -35,6 +36,7 @@ public final class RankEngine implements AutoCloseable {
   private enum Phase {
     READY,
     GATHERING,
+    SELECTING,
     VOTING,
     LAUNCHING,
     COLLECTING,
@@ -53,6 +55,7 @@ public final class RankEngine implements AutoCloseable {
   private final RequestTable table;
   private final boolean attentionDp;
   private final StartupValidator.Verdict startUp;
+  private final Optional<EngineSelection> ownPolicy;
 
   private final long[] gatherFrame = FrameBoard.frame(Payload.GATHER_WORDS);
   private final long[] voteFrame = FrameBoard.frame(Payload.VOTE_WORDS);
@@ -70,6 +73,7 @@ public final class RankEngine implements AutoCloseable {
   private int arrivals;
   private boolean canQueue;
   private GroupTap tap = GroupTap.NONE;
+  private Effect pending = Effect.IDLE;
 
   /**
    * An engine with an empty request table. It starts only if its pools and its plan agree, unless
@@ -111,6 +115,8 @@ public final class RankEngine implements AutoCloseable {
       startUp.orThrow();
     }
     this.kv = config.cacheView(core);
+    this.ownPolicy =
+        config.ownPolicy().map(own -> EngineSelection.of(own, core, config.rangeEnd()));
     this.table = new RequestTable(core.rowMemory(), core.coldMemory(), core.tokenMemory());
     this.launching = new Batch(this, core, table);
     this.collecting = new Batch(this, core, table);
@@ -135,23 +141,33 @@ public final class RankEngine implements AutoCloseable {
   /** The first effect. Call once. */
   public Effect start() {
     require(Phase.READY);
-    return gather();
+    pending = gather();
+    return pending;
   }
 
   /**
    * Takes the answer to the last effect, gives the next one.
    *
    * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if
-   *     ranks or stages disagree
+   *     ranks or stages disagree; POLICY if the caller's own policy failed, and then the engine has
+   *     gone on without it: nobody was let in in this iteration, and {@link #pending} is what is to
+   *     be carried out next
    */
   public Effect advance(Event event) {
-    return switch (event) {
-      case Event.Gathered gathered -> onGathered(gathered.board());
-      case Event.Voted voted -> onVoted(voted.board());
-      case Event.Launched ignored -> onLaunched();
-      case Event.Collected ignored -> onCollected();
-      case Event.Woken ignored -> onWoken();
-    };
+    pending =
+        switch (event) {
+          case Event.Gathered gathered -> onGathered(gathered.board());
+          case Event.Voted voted -> onVoted(voted.board());
+          case Event.Launched ignored -> onLaunched();
+          case Event.Collected ignored -> onCollected();
+          case Event.Woken ignored -> onWoken();
+        };
+    return pending;
+  }
+
+  /** The effect that waits for its answer. */
+  public Effect pending() {
+    return pending;
   }
 
   // ------------------------------------------------------------------------------ one iteration
@@ -190,7 +206,7 @@ public final class RankEngine implements AutoCloseable {
     for (int i = 0; i < admission.assigned(rank); i++) {
       admit(admission.assigned(rank, i), admission.assignedLoad(rank, i));
     }
-    core.schedule(admission.expectedActive(), admission.held());
+    Optional<BerthException> failed = schedule();
     FrameBoard.header(
         voteFrame, Op.VOTE, 0, sequence, 0, 0, core.decisionHash() ^ admission.decisionHash());
     int at = FrameBoard.HEADER_WORDS;
@@ -201,7 +217,21 @@ public final class RankEngine implements AutoCloseable {
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
     voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
     phase = Phase.VOTING;
+    pending = needVote;
+    if (failed.isPresent()) {
+      throw failed.get();
+    }
     return needVote;
+  }
+
+  private Optional<BerthException> schedule() {
+    if (ownPolicy.isEmpty()) {
+      core.schedule(admission.expectedActive(), admission.held());
+      return Optional.empty();
+    }
+    core.begin(admission.expectedActive(), admission.held());
+    phase = Phase.SELECTING;
+    return ownPolicy.get().run(core);
   }
 
   private void admit(Request request, int load) {

@@ -153,6 +153,8 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.capacity(config, c.capacity());
       berth_core_config.pause(config, c.pause());
       berth_core_config.prefix_sharing(config, c.prefixSharing() ? 1 : 0);
+      berth_core_config.one_loop(config, c.oneLoop() ? 1 : 0);
+      berth_core_config.selects(config, c.selects() ? 1 : 0);
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       MemorySegment none = MemorySegment.NULL;
       int status =
@@ -224,7 +226,9 @@ public final class NativeCore implements AutoCloseable {
       int policySet,
       int capacity,
       int pause,
-      boolean prefixSharing) {}
+      boolean prefixSharing,
+      boolean oneLoop,
+      boolean selects) {}
 
   /**
    * The pools as they were made, told by the core itself.
@@ -333,12 +337,45 @@ public final class NativeCore implements AutoCloseable {
 
   /** Builds a batch; {@code expected} is the router's target, {@code filling} forbids padding. */
   public void schedule(int expected, boolean filling) {
-    berth_iteration.expected(record(), expected);
-    berth_iteration.filling(record(), filling ? 1 : 0);
+    expect(expected, filling);
     enter();
     int status = BerthNative.berth_core_schedule(handle);
     leave();
     Status.check(status, "schedule");
+  }
+
+  private void expect(int expected, boolean filling) {
+    berth_iteration.expected(record(), expected);
+    berth_iteration.filling(record(), filling ? 1 : 0);
+  }
+
+  /** The first part of {@link #schedule}, where somebody else selects who is let in. */
+  public void begin(int expected, boolean filling) {
+    expect(expected, filling);
+    enter();
+    int status = BerthNative.berth_core_begin(handle);
+    leave();
+    Status.check(status, "begin to schedule");
+  }
+
+  /**
+   * The second: takes in who was selected in the table.
+   *
+   * @throws BerthException ARGUMENT, naming row and field, if somebody can't be selected; nothing
+   *     happened then
+   */
+  public void select(NativeTable table) {
+    enter();
+    int status = BerthNative.berth_core_select(handle);
+    leave();
+    if (status != BerthNative.BERTH_OK()) {
+      throw table.refusal(status, "select");
+    }
+  }
+
+  /** What is scheduled from; dies with this core. */
+  public NativeTable table(NativeTable.Access access) {
+    return NativeTable.borrow(handle, kv.groups(), scope, access);
   }
 
   /** Launches the batch, or takes it back if the fleet may not queue or a gate holds. */

@@ -50,6 +50,8 @@ public record Arm(
         engine.queue(),
         engine.policies(),
         engine.capacity(),
+        engine.scheduler(),
+        engine.ownPolicy(),
         engine.router());
   }
 
@@ -71,6 +73,7 @@ public record Arm(
         + (engine.queue().policy() == WaitingQueue.Policy.FCFS
             ? ""
             : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
+        + (engine.scheduler() == dev.berth.capacity.SchedulerKind.ONE_LOOP ? ", one loop" : "")
         + ", "
         + engine.policies().id();
   }

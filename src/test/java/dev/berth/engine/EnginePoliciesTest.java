@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.plan.PlanOutcome;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
@@ -38,22 +39,41 @@ class EnginePoliciesTest {
   }
 
   @ParameterizedTest
-  @EnumSource(
-      value = CapacityRule.class,
-      names = {"GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"})
-  void everyPolicyThatLooksAtPagesMakesAnEngine(CapacityRule rule) {
+  @EnumSource
+  void everyPolicyMakesAnEngine(CapacityRule rule) {
     EngineConfig config = config().withPolicies(PolicySet.BERTH_1, rule);
     try (RankEngine engine = new RankEngine(config, 0, 0, new Admission(config, 0))) {
       assertThat(engine.pagesUsed()).isZero();
     }
   }
 
+  @ParameterizedTest
+  @EnumSource
+  void bothDesignsMakeAnEngine(SchedulerKind kind) {
+    EngineConfig config = config().withScheduler(kind);
+    try (RankEngine engine = new RankEngine(config, 0, 0, new Admission(config, 0))) {
+      assertThat(engine.pagesUsed()).isZero();
+    }
+  }
+
   @Test
-  void aPolicyThatCountsNoPagesIsRefused() {
-    EngineConfig config = config();
-    assertThatThrownBy(() -> config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS))
+  void theOneLoopBringsTheOnlyPolicyThatItKnows() {
+    EngineConfig loop = config().withScheduler(SchedulerKind.ONE_LOOP);
+    assertThat(loop.capacity()).isEqualTo(CapacityRule.MAX_UTILIZATION);
+    assertThatThrownBy(() -> loop.withPolicies(PolicySet.BERTH_1, CapacityRule.STATIC_BATCH))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("STATIC_BATCH")
+        .hasMessageContaining("MAX_UTILIZATION");
+  }
+
+  @Test
+  void whoLooksAtTheNumberOnlyStartsNoTransfers() {
+    var shape = WorkerShape.builder(4).transferBackend("NIXL").build();
+    SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
+    var builder = EngineConfig.builder(plan, WorkerRole.GENERATION);
+    assertThatThrownBy(() -> builder.capacity(CapacityRule.MAX_REQUESTS).build())
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageContaining("MAX_REQUESTS")
-        .hasMessageContaining("GUARANTEED_NO_EVICT");
+        .hasMessageContaining("transfer");
   }
 }

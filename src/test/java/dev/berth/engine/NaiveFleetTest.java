@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
@@ -169,11 +170,20 @@ class NaiveFleetTest {
                       ? new RouterChoice.Default(PlacementView.RESIDENT)
                       : RouterChoice.DEFAULT)
               .build();
-      return oneIn(3)
-          ? promised
-              .withKv(KvSetup.counted(between(4, 24)))
-              .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
-          : promised;
+      return switch (between(0, 10)) {
+        case 0, 1, 2 ->
+            promised
+                .withKv(KvSetup.counted(between(4, 24)))
+                .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
+        case 3 -> promised.withPolicies(PolicySet.BERTH_1, CapacityRule.STATIC_BATCH);
+        case 4 ->
+            role == WorkerRole.GENERATION
+                ? promised
+                : promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS);
+        case 5, 6 ->
+            promised.withKv(KvSetup.counted(between(4, 24))).withScheduler(SchedulerKind.ONE_LOOP);
+        default -> promised;
+      };
     }
 
     void toTheEnd() {
@@ -305,7 +315,7 @@ class NaiveFleetTest {
 
     @Override
     public String toString() {
-      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s capacity %s"
+      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s %s %s"
           .formatted(
               seed,
               iteration,
@@ -314,6 +324,7 @@ class NaiveFleetTest {
               config.pages(),
               config.rangeEnd(),
               config.chunkedContext(),
+              config.scheduler(),
               config.capacity());
     }
   }

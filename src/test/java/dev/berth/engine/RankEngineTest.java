@@ -490,7 +490,9 @@ class RankEngineTest {
           c.policySet(),
           c.capacity(),
           c.pause(),
-          c.prefixSharing());
+          c.prefixSharing(),
+          c.oneLoop(),
+          c.selects());
     }
 
     /** The sizes that are compared are those of the pools, not the plan's own a second time. */

@@ -38,6 +38,7 @@ import java.util.stream.Collectors;
 final class ConfigText {
   private static final String PLAN = "plan";
   private static final String KIND = ".is";
+  private static final String OWN_POLICY = "ownPolicy";
 
   /** Kinds of a setting that has several, each with its defaults. */
   private static final Map<Class<?>, Record> VARIANTS =
@@ -65,6 +66,11 @@ final class ConfigText {
       throw new BerthException(
           Code.CONFIGURATION,
           "a decision log keeps lengths, not tokens: an engine with a paged KV cache can't be logged");
+    }
+    if (config.ownPolicy().isPresent()) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a decision log names policies, it can't keep one of the caller's own: such an engine can't be logged");
     }
     var text = new LinkedHashMap<String, String>();
     write("", config, text);
@@ -173,6 +179,8 @@ final class ConfigText {
       Object before = get(components[i], base);
       if (components[i].getType() == SeatPlan.class) {
         values[i] = plan;
+      } else if (components[i].getName().equals(OWN_POLICY)) {
+        values[i] = before; // never written
       } else if (before instanceof Record nested) {
         values[i] =
             read(name, variant(components[i], name, nested, text, unread), text, unread, plan);
