@@ -221,6 +221,13 @@ fuzz() {
   return "$failed"
 }
 
+# Worlds on the command line's own jar, which the stages before have built; its numbers go into the summary.
+simulate() {
+  local report="$logs/simulate"
+  "$jdk/bin/java" -jar target/berth-*-cli.jar simulate "$@" | tee "$report"
+  sed -nE 's/^(worlds|iterations) +(.*)$/summary: \2/p' "$report"
+}
+
 # A build with nothing changed runs no native compile step.
 second_build() {
   local log="$root/target/second-build.log"

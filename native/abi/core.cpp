@@ -46,7 +46,10 @@ int32_t berth_core_create(const berth_core_config *config, const berth_kv_config
     if (!RankCore::valid(*config, *kv) || !berth::plan_cache(*kv, buffers, n, pages, pages_n, layout)) {
       return BERTH_E_ARGUMENT;
     }
-    *out = new berth_core(*config, *kv, layout, {pages, static_cast<size_t>(pages_n)});
+    // A core starts a sequence in one step: it has nobody to wait for pages on their way.
+    const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
+    if (berth::needs_disk(*kv, layout, slots) || kv->most_address != 0) return BERTH_E_ARGUMENT;
+    *out = new berth_core(*config, *kv, layout, slots);
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;
   }

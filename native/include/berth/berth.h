@@ -40,7 +40,10 @@ enum berth_status_code {
   BERTH_E_CAPACITY = 7,   /* the output array of the caller is too small; nothing was written */
   BERTH_E_STATE = 8,      /* the call is not legal in the object's present state */
   BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: another item failed, so this one was undone or not tried */
-  BERTH_E_ROW = 10        /* a row isn't fit to be scheduled: the schedule record says which row and which field */
+  BERTH_E_ROW = 10,       /* a row isn't fit to be scheduled: the schedule record says which row and which field */
+  BERTH_E_PENDING = 11,   /* what the call needs is on its way: a ticket says when to try again */
+  BERTH_E_MISSING = 12,   /* pages were lost on the way: the sequence is shorter now and has to be computed on */
+  BERTH_E_IO = 13         /* the operating system refused; errno beside it */
 };
 
 /* Version of this ABI (BERTH_ABI_VERSION) that the library was built with. */
@@ -756,6 +759,29 @@ enum berth_kv_mode {
   BERTH_KV_EMULATION = 1    /* they happen in berth_kv_run, from snapshots: a device without a device */
 };
 
+/*
+ * The disk level: a file without a name in a directory, that ends with the cache. Transfers from and to it are carried out
+ * by threads of the cache's own; no call but berth_kv_poll waits for them.
+ */
+typedef struct berth_kv_disk {
+  uint32_t struct_size;
+  int32_t threads;            /* 1 .. 64; emulation has none: transfers happen in berth_kv_run */
+  int32_t depth;              /* pages under way, 2 .. 65536; half of them may be on their way down */
+  int32_t error;              /* out, BERTH_E_IO: errno */
+  int32_t cause;              /* out, BERTH_E_IO: berth_kv_disk_cause */
+  int32_t padding;
+  uint64_t directory_address; /* char[directory_bytes], no terminator */
+  int64_t directory_bytes;    /* 1 .. 4095 */
+  int64_t bytes;              /* out: of the file; -1: more than there can be */
+  char text[128];             /* out, BERTH_E_IO: what the system says, terminated */
+} berth_kv_disk;
+
+enum berth_kv_disk_cause {
+  BERTH_KV_DISK_DIRECTORY = 1, /* no file can be made there */
+  BERTH_KV_DISK_SPACE = 2,     /* there is no room for its bytes */
+  BERTH_KV_DISK_THREADS = 3    /* no thread can be started */
+};
+
 typedef struct berth_kv_config {
   uint32_t struct_size;
   int32_t tokens_per_block;     /* 1 .. 1024 */
@@ -778,6 +804,8 @@ typedef struct berth_kv_config {
   int32_t bad_value;            /* what tables say where there is no page */
   int32_t token_arena;          /* tokens that a batch of operations may name, 1 .. 2^28 */
   uint64_t hash_key[2];         /* of the index's hashes; results don't depend on it */
+  uint64_t disk_address;        /* berth_kv_disk; 0: none. Needed for pages on the disk level that have memory */
+  uint64_t most_address;        /* int64_t[BERTH_KV_LEVELS][groups]: pages that berth_kv_adjust may give; 0: as created */
 } berth_kv_config;
 
 typedef struct berth_kv_stats {
@@ -794,20 +822,28 @@ typedef struct berth_kv_stats {
   int64_t index_blocks;     /* in use */
   int64_t index_runs;
   uint64_t wait_epoch;      /* the highest epoch that must have completed before the pages handed out so far are written */
+  int64_t written;          /* pages that went to the disk level */
+  int64_t read;             /* pages that came from it */
+  int64_t failed;           /* transfers that failed */
+  int64_t lost;             /* blocks and window pages that left the index for it */
+  int64_t under_way;        /* transfers asked for and not settled */
 } berth_kv_stats;
 
-/* Pages of a pool group on a level. free + held + cached = total. */
+/* Pages of a pool group on a level. free + held + cached + moving = total. */
 typedef struct berth_kv_pages {
   int64_t total;
   int64_t free;
   int64_t held;      /* by sequences alone, not in the index */
   int64_t cached;    /* in the index, referenced or not */
   int64_t evictable; /* of the cached */
+  int64_t moving;    /* owned by transfers: where they go to, or what was given up while they were under way */
 } berth_kv_pages;
 
 enum berth_kv_op_kind {
   BERTH_KV_OPEN = 1,     /* tokens: the prompt. out: handle, tokens found, of these in a partial block */
-  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them */
+  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them. BERTH_E_PENDING: some come from
+                            the disk level, resume again when the ticket is done; BERTH_E_MISSING: some were lost, the
+                            sequence has matched tokens left and is suspended; said once */
   BERTH_KV_SUSPEND = 3,  /* the row is free again; pages are kept */
   BERTH_KV_RESIZE = 4,   /* a: capacity, b: history, in tokens; -1: as it is */
   BERTH_KV_COMMIT = 5,   /* tokens: what follows the committed ones. flags: END */
@@ -819,7 +855,9 @@ enum berth_kv_op_kind {
   BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
   BERTH_KV_UNPIN = 11,   /* handle: a pin */
   BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
-  BERTH_KV_DROP = 13     /* handle: such a plan: drops the pages that no other plan keeps */
+  BERTH_KV_DROP = 13,    /* handle: such a plan: drops the pages that no other plan keeps */
+  BERTH_KV_PREFETCH = 14 /* a: berth_kv_level, device or host. Brings the pages of a suspended sequence up to it. out:
+                            ticket, 0: they are there. BERTH_E_MISSING as of RESUME */
 };
 
 enum berth_kv_flag {
@@ -836,7 +874,7 @@ enum berth_kv_flag {
   BERTH_KV_SALT = 64
 };
 
-/* One operation, in and out. 88 bytes. */
+/* One operation, in and out. 96 bytes. */
 typedef struct berth_kv_op {
   uint64_t handle;
   uint64_t lora;
@@ -855,6 +893,7 @@ typedef struct berth_kv_op {
   int32_t partial;     /* out: of these in a partial block */
   int32_t group;       /* out: the pool group that is short; -1 */
   int32_t deficit;     /* out: pages short there; 0 with EXHAUSTED: the utilisation limit */
+  uint64_t ticket;     /* out: of the transfers that it waits for; 0: none */
 } berth_kv_op;
 
 /* Where the cache's memory lies; valid until berth_kv_destroy. */
@@ -872,7 +911,29 @@ typedef struct berth_kv_memory {
   uint64_t event_address; /* berth_kv_event_ring, then berth_kv_event[ring], then int32_t[ring][event_tokens]; 0: none */
   int64_t events;         /* entries of the ring */
   int64_t event_bytes;    /* of all of it */
+  uint64_t io_address;    /* berth_kv_io, then berth_kv_ticket[tickets] */
+  int64_t tickets;        /* a power of two */
+  uint64_t finished_address; /* uint64_t, moved by other threads (load acquire): transfers that have finished; 0: no disk */
 } berth_kv_memory;
+
+/*
+ * Tickets are numbered 1, 2, 3 ... and are done in that order, when a poll settles their last transfer. What became of
+ * ticket t stands in record t modulo tickets, until it is overwritten.
+ */
+typedef struct berth_kv_io {
+  uint64_t settled; /* transfers: finished - settled would be settled by a poll now */
+  uint64_t issued;  /* tickets */
+  uint64_t done;    /* tickets; stored release, after the record */
+  uint64_t padding[5];
+} berth_kv_io;
+
+typedef struct berth_kv_ticket {
+  uint64_t ticket;
+  int32_t pages;  /* that it moves */
+  int32_t failed; /* of these */
+  int32_t error;  /* errno of the first that failed */
+  int32_t padding;
+} berth_kv_ticket;
 
 enum berth_kv_event_kind { BERTH_KV_STORED = 1, BERTH_KV_REMOVED = 2, BERTH_KV_UPDATED = 3 };
 
@@ -929,9 +990,11 @@ typedef struct berth_kv_batch {
                                 * pool's base, those of scratch too */
 } berth_kv_batch;
 
-/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. */
+/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. BERTH_E_IO:
+ * the disk level can't be made, the disk record says why. */
 BERTH_API int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n,
                                   const int64_t *pages, int32_t pages_n, berth_kv_t *out);
+/* Transfers that are being carried out end first, those that wait never begin. */
 BERTH_API int32_t berth_kv_destroy(berth_kv_t kv);
 BERTH_API int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out);
 /* Applies n operations in order, each on its own; returns the first status that isn't OK, else OK. */
@@ -954,6 +1017,19 @@ BERTH_API int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t comple
 BERTH_API int32_t berth_kv_clock(berth_kv_t kv, int64_t now);
 /* Emulation: lets up to n steps of the stream happen. */
 BERTH_API int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done);
+/*
+ * Settles finished transfers in the order in which they were started, at most so many: only then are their pages where
+ * they were to go, or lost. Blocks until at_least are (or all that are under way, if these are fewer); 0: never. Which
+ * transfers have finished depends on time, what they change only on how many are settled: *settled.
+ */
+BERTH_API int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled);
+/*
+ * Other numbers of pages: pages[BERTH_KV_LEVELS][groups], at most those of most_address, on the disk level as they are.
+ * What doesn't fit is evicted, what lies behind moves forward. BERTH_E_STATE: a sequence is active, pages are on their way
+ * up, or something launched hasn't completed; BERTH_E_EXHAUSTED: pool level * groups + group is *deficit pages too small
+ * for what can't be evicted. Nothing changed then.
+ */
+BERTH_API int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit);
 /* Blocks that a tenant keeps undisturbed; 0: no quota. */
 BERTH_API int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks);
 /* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device; below -1: it shares a
@@ -973,7 +1049,7 @@ BERTH_API int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32
 BERTH_API int32_t berth_kv_reset(berth_kv_t kv);
 /* Examines every invariant; BERTH_OK, or BERTH_E_STATE with the number of the broken one. Takes time in all pages. */
 BERTH_API int32_t berth_kv_check(berth_kv_t kv, int32_t *broken);
-/* A page's bytes: address of a slot in a pool; 0 where there is no memory. */
+/* A page's bytes: address of a slot in a pool; 0 where there is no memory, or a file. */
 BERTH_API int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address,
                                 int64_t *bytes);
 

@@ -131,6 +131,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_E_ROW() {
         return BERTH_E_ROW;
     }
+    private static final int BERTH_E_PENDING = (int)11L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_PENDING = 11
+     * }
+     */
+    public static int BERTH_E_PENDING() {
+        return BERTH_E_PENDING;
+    }
+    private static final int BERTH_E_MISSING = (int)12L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_MISSING = 12
+     * }
+     */
+    public static int BERTH_E_MISSING() {
+        return BERTH_E_MISSING;
+    }
+    private static final int BERTH_E_IO = (int)13L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_IO = 13
+     * }
+     */
+    public static int BERTH_E_IO() {
+        return BERTH_E_IO;
+    }
 
     private static class berth_abi_version {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
@@ -3157,6 +3184,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_KV_EMULATION() {
         return BERTH_KV_EMULATION;
     }
+    private static final int BERTH_KV_DISK_DIRECTORY = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_DIRECTORY = 1
+     * }
+     */
+    public static int BERTH_KV_DISK_DIRECTORY() {
+        return BERTH_KV_DISK_DIRECTORY;
+    }
+    private static final int BERTH_KV_DISK_SPACE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_SPACE = 2
+     * }
+     */
+    public static int BERTH_KV_DISK_SPACE() {
+        return BERTH_KV_DISK_SPACE;
+    }
+    private static final int BERTH_KV_DISK_THREADS = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_THREADS = 3
+     * }
+     */
+    public static int BERTH_KV_DISK_THREADS() {
+        return BERTH_KV_DISK_THREADS;
+    }
     private static final int BERTH_KV_OPEN = (int)1L;
     /**
      * {@snippet lang=c :
@@ -3273,6 +3327,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_KV_DROP() {
         return BERTH_KV_DROP;
+    }
+    private static final int BERTH_KV_PREFETCH = (int)14L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_PREFETCH = 14
+     * }
+     */
+    public static int BERTH_KV_PREFETCH() {
+        return BERTH_KV_PREFETCH;
     }
     private static final int BERTH_KV_END = (int)1L;
     /**
@@ -4001,6 +4064,133 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_kv_run", kv, n, done);
             }
             return (int)mh$.invokeExact(kv, n, done);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_poll {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_poll");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_poll$descriptor() {
+        return berth_kv_poll.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static MethodHandle berth_kv_poll$handle() {
+        return berth_kv_poll.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static MemorySegment berth_kv_poll$address() {
+        return berth_kv_poll.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static int berth_kv_poll(MemorySegment kv, int at_least, int at_most, MemorySegment settled) {
+        var mh$ = berth_kv_poll.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_poll", kv, at_least, at_most, settled);
+            }
+            return (int)mh$.invokeExact(kv, at_least, at_most, settled);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_adjust {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_adjust");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_adjust$descriptor() {
+        return berth_kv_adjust.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MethodHandle berth_kv_adjust$handle() {
+        return berth_kv_adjust.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MemorySegment berth_kv_adjust$address() {
+        return berth_kv_adjust.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static int berth_kv_adjust(MemorySegment kv, MemorySegment pages, int pages_n, MemorySegment pool, MemorySegment deficit) {
+        var mh$ = berth_kv_adjust.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_adjust", kv, pages, pages_n, pool, deficit);
+            }
+            return (int)mh$.invokeExact(kv, pages, pages_n, pool, deficit);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

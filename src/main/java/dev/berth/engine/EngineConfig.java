@@ -123,6 +123,12 @@ public record EngineConfig(
       throw new IllegalArgumentException(
           "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
     }
+    if (gate.active() && capacity == CapacityRule.STATIC_BATCH) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a fill gate and a static batch exclude each other: nobody receives KV while somebody"
+              + " holds a place, and whoever came first holds it until the gate opens");
+    }
     List<String> reasons = impossible(plan, rangeEnd, kv);
     if (!reasons.isEmpty()) {
       throw new BerthException(Code.CONFIGURATION, String.join("; ", reasons));

@@ -4,6 +4,8 @@ package dev.berth.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.SchedulerKind;
 import dev.berth.plan.PlanOutcome;
@@ -17,6 +19,7 @@ import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitReason;
 import dev.berth.route.RankCap;
 import dev.berth.test.TestConfig;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -130,6 +133,24 @@ class EnginePoliciesTest {
       }
       assertThat(first).isPositive();
       assertThat(second).isZero();
+    }
+  }
+
+  /** A fill would never end: the first to hold a place keeps all others from receiving theirs. */
+  @Test
+  void aStaticBatchAndAFillGateExcludeEachOther() {
+    var shape = WorkerShape.builder(4).transferBackend("NIXL").build();
+    SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
+    for (FillGate.Kind kind : List.of(FillGate.Kind.COUNT, FillGate.Kind.STATE)) {
+      var builder =
+          EngineConfig.builder(plan, WorkerRole.GENERATION)
+              .gate(new FillGate(kind, 2))
+              .capacity(CapacityRule.STATIC_BATCH);
+      assertThatThrownBy(builder::build)
+          .isInstanceOfSatisfying(
+              BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.CONFIGURATION))
+          .hasMessageContaining("a fill gate and a static batch exclude each other");
+      assertThat(builder.gate(FillGate.NONE).build().gate().active()).isFalse();
     }
   }
 }
