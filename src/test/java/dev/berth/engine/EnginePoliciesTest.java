@@ -110,7 +110,9 @@ class EnginePoliciesTest {
     }
   }
 
-  /** Its 13 tokens wouldn't fit a batch again: it keeps its pages, and the one before it waits. */
+  /**
+   * Its tokens might not fit a batch again: it keeps its pages, and the one before it gives way.
+   */
   @Test
   void inTheOneLoopWhoCouldntComeBackDoesntGiveWay() {
     EngineConfig config =
@@ -121,8 +123,8 @@ class EnginePoliciesTest {
             .build()
             .withScheduler(SchedulerKind.ONE_LOOP);
     try (var group = new LockstepGroup(config)) {
-      group.offer(Request.of(1, 2, 6));
-      group.offer(Request.of(2, 4, 9));
+      group.offer(Request.of(1, 4, 4));
+      group.offer(Request.of(2, 3, 10));
       RankEngine engine = group.engine(0);
       int first = 0;
       int second = 0;
