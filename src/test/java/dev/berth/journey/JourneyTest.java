@@ -5,10 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.engine.BrokenBatchException;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.LockstepGroup;
+import dev.berth.engine.ModelRunners;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
@@ -104,10 +106,14 @@ class JourneyTest {
 
   /** Something done to the device once, when two generations live on rank 0. */
   private interface Meddling {
-    void meddle(TinyDevice device, RequestTable table, int rowA, int rowB);
+    void meddle(TinyRunners device, RequestTable table, int rowA, int rowB);
   }
 
   private static final Meddling NONE = (device, table, a, b) -> {};
+
+  private static void mustNotBreak(BrokenBatchException broken) {
+    throw new AssertionError(broken);
+  }
 
   /** One fleet, one random load. */
   private static final class Journey {
@@ -116,7 +122,7 @@ class JourneyTest {
     final Map<Long, List<Integer>> prompts = new HashMap<>();
     final List<Request> requests = new ArrayList<>();
     final Map<Long, List<Integer>> outputs = new HashMap<>();
-    final TinyDevice device;
+    final TinyRunners device;
     int dropped;
     boolean meddled;
 
@@ -128,7 +134,7 @@ class JourneyTest {
       int ranks = between(2, 4);
       int batch = between(2, 4);
       config = fleet.config(ranks, batch, rule, kv());
-      device = new TinyDevice(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
+      device = new TinyRunners(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
       int[][] known = new int[3][];
       for (int i = 0; i < known.length; i++) {
         known[i] = random.ints(LONGEST_PROMPT, 0, TinyTransformer.VOCABULARY).toArray();
@@ -168,7 +174,8 @@ class JourneyTest {
     }
 
     Journey run(Meddling meddling) {
-      try (var group = new LockstepGroup(config)) {
+      try (var group = new LockstepGroup(config);
+          var runners = new ModelRunners(group, device, JourneyTest::mustNotBreak)) {
         int offered = 0;
         boolean live = true;
         while (live || offered < requests.size()) {
@@ -176,7 +183,7 @@ class JourneyTest {
             assertThat(group.offer(requests.get(offered++))).isEqualTo(Outcome.QUEUED);
           }
           meddle(group.engine(0), meddling);
-          live = group.step(device);
+          live = group.step(runners);
           for (int rank = 0; live && rank < config.ranks(); rank++) {
             deliver(group.engine(rank));
             paused += group.engine(rank).paused();

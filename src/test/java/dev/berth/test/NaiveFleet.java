@@ -729,7 +729,8 @@ public final class NaiveFleet {
           victim--;
         }
         if (victim < i) {
-          // Who holds its pages and needs no more goes on; the last in flight lands, to give way then.
+          // Who holds its pages and needs no more goes on; the last in flight lands, to give way
+          // then.
           rank.defer(WaitReason.PAGES);
           for (int k = end - 1; k > i && lands < 0; k--) {
             Sequence last = list.get(k);
@@ -865,8 +866,7 @@ public final class NaiveFleet {
   }
 
   private boolean started(Sequence s) {
-    return inside(s)
-        && (s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT);
+    return inside(s) && (s.prefills() ? s.context > 0 : s.state != RequestState.GENERATION_INIT);
   }
 
   private static void pause(Rank rank, Sequence s) {
