@@ -134,6 +134,15 @@ public final class Batch {
     return core.sampledToken(slot, check(position));
   }
 
+  /** Whether a position was said to end or to fail. */
+  boolean stops(int position) {
+    return (core.resultBits(slot, check(position)) & NativeCore.STOP) != 0;
+  }
+
+  boolean fails(int position) {
+    return (core.resultBits(slot, check(position)) & NativeCore.FAILED) != 0;
+  }
+
   private int check(int position) {
     return java.util.Objects.checkIndex(position, size);
   }

@@ -78,6 +78,9 @@ public interface GroupTap {
   /** A reader is too slow for a request, or not any more. */
   default void held(RankEngine engine, Hold change, int row, long requestId) {}
 
+  /** Sequences of a request that had no row on their rank yet were taken back. */
+  default void withdrawn(int rank, long id) {}
+
   /** From the next step on ranks take fewer requests, or more again. */
   default void limited(int admissionCap) {}
 

@@ -186,6 +186,22 @@ public final class LockstepGroup implements AutoCloseable {
   }
 
   /**
+   * Takes back the sequences of a request on a rank that have no row there yet, on every stage.
+   *
+   * @return how many there were
+   */
+  int withdraw(int rank, long id) {
+    int withdrawn = 0;
+    for (int stage = 0; stage < config.stages(); stage++) {
+      withdrawn = engine(rank, stage).withdraw(id);
+    }
+    if (withdrawn > 0) {
+      tap.withdrawn(rank, id);
+    }
+    return withdrawn;
+  }
+
+  /**
    * From the next step on each rank takes at most that many requests; those that it has stay.
    *
    * @param admissionCap 1 to the plan's
@@ -223,25 +239,6 @@ public final class LockstepGroup implements AutoCloseable {
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
-    if (stepping) {
-      throw new BerthException(Code.STATE, "a step is under way or has failed");
-    }
-    stepping = true;
-    touched = true;
-    tap.stepping();
-    boolean ran;
-    try {
-      ran = iterate(device);
-    } catch (RuntimeException e) {
-      tap.failed(e);
-      throw e;
-    }
-    stepping = false;
-    tap.stepped(ran);
-    return ran;
-  }
-
-  private boolean iterate(Device device) {
     if (!begin()) {
       return false;
     }
@@ -255,6 +252,39 @@ public final class LockstepGroup implements AutoCloseable {
    * @return false if nothing lives and nothing waits: then there is nothing to carry out
    */
   boolean begin() {
+    if (stepping) {
+      throw new BerthException(Code.STATE, "a step is under way or has failed");
+    }
+    stepping = true;
+    touched = true;
+    tap.stepping();
+    boolean ran;
+    try {
+      ran = decide();
+    } catch (RuntimeException e) {
+      tap.failed(e);
+      throw e;
+    }
+    if (!ran) {
+      stepping = false;
+      tap.stepped(false);
+    }
+    return ran;
+  }
+
+  /** The rest of it: launches, results, teardown. */
+  void carryOut(Device device) {
+    try {
+      drive(device);
+    } catch (RuntimeException e) {
+      tap.failed(e);
+      throw e;
+    }
+    stepping = false;
+    tap.stepped(true);
+  }
+
+  private boolean decide() {
     pauseMicros = 0;
     launched = false;
     Arrays.fill(faulted, false);
@@ -291,8 +321,7 @@ public final class LockstepGroup implements AutoCloseable {
     return true;
   }
 
-  /** The rest of it: launches, results, teardown. */
-  void carryOut(Device device) {
+  private void drive(Device device) {
     announceForward(device);
     for (int i = 0; i < engines.length; i++) {
       if (effects[i] instanceof Effect.Launch(Batch batch) && !faulted[engines[i].rank()]) {

@@ -79,11 +79,15 @@ public final class ModelRunners implements LockstepGroup.Device, AutoCloseable {
     return broken;
   }
 
-  /** Ends the runners; the group is closed after them. */
+  /** Ends the runners, all of them whatever one throws; the group is closed after them. */
   @Override
   public void close() {
     for (ModelRunner runner : runners) {
-      runner.close();
+      try {
+        runner.close();
+      } catch (RuntimeException e) {
+        listener.accept(new BrokenBatchException("a runner couldn't be ended: " + e, e));
+      }
     }
   }
 }

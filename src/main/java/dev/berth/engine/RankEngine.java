@@ -525,6 +525,16 @@ public final class RankEngine implements AutoCloseable {
         : Optional.empty();
   }
 
+  /** The batch that is to be launched, after a vote; empty if none is. */
+  Optional<BatchView> launchView() {
+    return core.launched() ? Optional.of(views[core.launchedSlot()]) : Optional.empty();
+  }
+
+  /** Sequences that are here in any way: with a row or without, retiring ones too. */
+  long live() {
+    return (long) core.routable() + core.retiring() + landing.size();
+  }
+
   /** What a runner of this rank runs for. */
   RankSetup setup() {
     return new RankSetup(config, rank, stage, core.positions(), core.ring(), kv, table);
@@ -660,6 +670,11 @@ public final class RankEngine implements AutoCloseable {
   /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */
   public int ended() {
     return core.done();
+  }
+
+  /** The row that one of them had. */
+  public int endedRow(int index) {
+    return core.doneRow(index);
   }
 
   /** The id of one of them. */

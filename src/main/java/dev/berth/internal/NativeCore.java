@@ -28,6 +28,11 @@ public final class NativeCore implements AutoCloseable {
   /** Number of deferral reasons. */
   public static final int REASONS = BerthNative.BERTH_WAIT_REASONS();
 
+  /** Bits of {@link #resultBits}. */
+  public static final int STOP = BerthNative.BERTH_RESULT_STOP();
+
+  public static final int FAILED = BerthNative.BERTH_RESULT_FAILED();
+
   private static final Cleaner CLEANER = Cleaner.create();
   private static final int OPEN = 0;
   private static final int BUSY = 1;
@@ -728,6 +733,10 @@ public final class NativeCore implements AutoCloseable {
 
   public int receiveRow(int index) {
     return open(receives).getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
+  }
+
+  public int doneRow(int index) {
+    return berth_done.row(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public long doneId(int index) {

@@ -61,6 +61,16 @@ public final class Prompt {
     return salt;
   }
 
+  /** The place of the first token that isn't in [0, vocabulary); -1: all are. */
+  public int firstOutside(int vocabulary) {
+    for (int i = 0; i < tokens.length; i++) {
+      if (tokens[i] < 0 || tokens[i] >= vocabulary) {
+        return i;
+      }
+    }
+    return -1;
+  }
+
   /** A copy of the first tokens, at most so many. */
   public int[] head(int most) {
     return Arrays.copyOf(tokens, Math.min(most, tokens.length));

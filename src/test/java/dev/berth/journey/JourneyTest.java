@@ -51,7 +51,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * meanwhile, and whoever found what others had computed.
  */
 class JourneyTest {
-  private static final long SEED = Long.getLong("berth.seed", 20261130);
+  static final long SEED = Long.getLong("berth.seed", 20261130);
   private static final int RUNS = 12;
   private static final int LONGEST_PROMPT = 24;
   private static final int LONGEST_OUTPUT = 14;
@@ -116,7 +116,7 @@ class JourneyTest {
   }
 
   /** One fleet, one random load. */
-  private static final class Journey {
+  static final class Journey {
     final RandomGenerator random;
     final EngineConfig config;
     final Map<Long, List<Integer>> prompts = new HashMap<>();
@@ -253,7 +253,7 @@ class JourneyTest {
     }
   }
 
-  private static Stream<Arguments> fleets() {
+  static Stream<Arguments> fleets() {
     return Arrays.stream(Fleet.values())
         .flatMap(fleet ->
             Stream.of(CapacityRule.GUARANTEED_NO_EVICT, CapacityRule.MAX_UTILIZATION)
