@@ -190,7 +190,7 @@ public final class LockstepGroup implements AutoCloseable {
    *
    * @return how many there were
    */
-  int withdraw(int rank, long id) {
+  public int withdraw(int rank, long id) {
     int withdrawn = 0;
     for (int stage = 0; stage < config.stages(); stage++) {
       withdrawn = engine(rank, stage).withdraw(id);

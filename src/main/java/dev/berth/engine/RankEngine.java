@@ -466,7 +466,7 @@ public final class RankEngine implements AutoCloseable {
   }
 
   /** Changes of rows that can still be told before the next iteration. */
-  int changeRoom() {
+  public int changeRoom() {
     return core.changeRoom();
   }
 
