@@ -192,6 +192,7 @@ final class ReplayJson {
             .put("plan", plan(engine.plan()))
             .put("policies", engine.policies().id())
             .put("capacity", Words.lower(engine.capacity()))
+            .put("scheduler", Words.lower(engine.scheduler()))
             .put("pools", pools(result.servers().getFirst().startUp()));
     if (engine.pages() >= 0) {
       json.put("kv_pages", engine.pages());

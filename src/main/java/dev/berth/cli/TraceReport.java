@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.cli;
 
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.replay.Occupancy;
 import dev.berth.replay.RequestTimes;
 import dev.berth.replay.RunResult;
@@ -104,7 +105,11 @@ final class TraceReport {
         Words.count(stage.servers(), "server"),
         Words.count(stage.engine().ranks(), "rank"));
     line("  plan        %s", stage.engine().plan().describe());
-    line("  scheduling  %s of %s", stage.engine().capacity(), stage.engine().policies().id());
+    line(
+        "  scheduling  %s of %s%s",
+        stage.engine().capacity(),
+        stage.engine().policies().id(),
+        stage.engine().scheduler() == SchedulerKind.ONE_LOOP ? ", one loop" : "");
     line(
         "  KV pages    %s",
         stage.engine().pages() < 0

@@ -234,6 +234,9 @@ class ReplayCommandTest {
     assertThat(stepByStep)
         .contains("24 of 24 done", "scheduling  MAX_UTILIZATION of berth-1")
         .containsPattern("gave way {4}[1-9][0-9]* times");
+    assertThat(replayed(trace, "MAX_UTILIZATION", true))
+        .contains("24 of 24 done", "scheduling  MAX_UTILIZATION of berth-1, one loop")
+        .containsPattern("gave way {4}[1-9][0-9]* times");
     assertThat(meanBatch(promised)).as("5 of 8 pages, but for the ends").isLessThan(5);
     assertThat(meanBatch(stepByStep)).isGreaterThan(5);
   }
@@ -341,17 +344,21 @@ class ReplayCommandTest {
   }
 
   private String replayed(String trace, String policy) throws IOException {
+    return replayed(trace, policy, false);
+  }
+
+  private String replayed(String trace, String policy, boolean secondManager) throws IOException {
     String config =
         file(
-            policy + ".yaml",
+            policy + secondManager + ".yaml",
             """
             max_batch_size: 32
             max_num_tokens: 512
             tensor_parallel_size: 1
-            kv_cache_config: {max_tokens: 1280, tokens_per_block: 32}
+            kv_cache_config: {max_tokens: 1280, tokens_per_block: 32, use_kv_cache_manager_v2: %b}
             scheduler_config: {capacity_scheduler_policy: %s}
             """
-                .formatted(policy));
+                .formatted(secondManager, policy));
     Result result = run("replay", "--config", config, "--trace", trace);
     assertThat(result.err()).isEmpty();
     assertThat(result.exit()).isZero();

@@ -175,7 +175,8 @@ class NaiveFleetTest {
             promised
                 .withKv(KvSetup.counted(between(4, 24)))
                 .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
-        case 3 -> promised.withPolicies(PolicySet.BERTH_1, CapacityRule.STATIC_BATCH);
+        case 3 ->
+            promised.toBuilder().gate(FillGate.NONE).capacity(CapacityRule.STATIC_BATCH).build();
         case 4 ->
             role == WorkerRole.GENERATION
                 ? promised

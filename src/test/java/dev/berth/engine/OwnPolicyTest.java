@@ -15,6 +15,7 @@ import dev.berth.capacity.SchedulerKind;
 import dev.berth.capacity.SchedulingTable;
 import dev.berth.capacity.Selection;
 import dev.berth.engine.log.LogWriter;
+import dev.berth.exchange.FrameBoard;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
@@ -570,7 +571,7 @@ class OwnPolicyTest {
     try (var group = new LockstepGroup(config)) {
       group.offer(Request.of(1, 4, 3));
       group.step(LockstepGroup.NO_DEVICE);
-      assertThatThrownBy(() -> kept.getFirst().fit(0))
+      assertThatThrownBy(() -> kept.getFirst().defer(0, WaitReason.GATE))
           .isInstanceOfSatisfying(
               BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.STATE));
     }
@@ -579,15 +580,23 @@ class OwnPolicyTest {
   @Test
   void anEngineThatIsAdvancedByItsPolicyRefuses() {
     List<LockstepGroup> groups = new ArrayList<>();
-    CapacityPolicy steps = (table, selection) -> groups.getFirst().step(LockstepGroup.NO_DEVICE);
-    EngineConfig config = TestConfig.oneGroup(2).build().withPolicy(steps);
-    try (var group = new LockstepGroup(config)) {
-      groups.add(group);
-      group.offer(Request.of(1, 4, 3));
-      assertThatThrownBy(() -> group.step(LockstepGroup.NO_DEVICE))
-          .isInstanceOfSatisfying(
-              BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.POLICY))
-          .hasRootCauseInstanceOf(BerthException.class);
+    var board = new FrameBoard(FrameBoard.Op.GATHER, 1, Payload.GATHER_WORDS);
+    List<CapacityPolicy> policies =
+        List.of(
+            (table, selection) -> groups.getLast().engine(0).advance(new Event.Gathered(board)),
+            (table, selection) -> groups.getLast().step(LockstepGroup.NO_DEVICE));
+    for (CapacityPolicy policy : policies) {
+      EngineConfig config = TestConfig.oneGroup(2).build().withPolicy(policy);
+      try (var group = new LockstepGroup(config)) {
+        groups.add(group);
+        group.offer(Request.of(1, 4, 3));
+        assertThatThrownBy(() -> group.step(LockstepGroup.NO_DEVICE))
+            .isInstanceOfSatisfying(
+                BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.POLICY))
+            .rootCause()
+            .isInstanceOfSatisfying(
+                BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.STATE));
+      }
     }
   }
 

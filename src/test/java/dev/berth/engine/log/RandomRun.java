@@ -135,7 +135,7 @@ final class RandomRun implements LockstepGroup.Device {
     EngineConfig config = test.build();
     return switch (between(0, 6)) {
       case 0 -> config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
-      case 1 -> config.withPolicies(PolicySet.BERTH_1, CapacityRule.STATIC_BATCH);
+      case 1 -> config.toBuilder().gate(FillGate.NONE).capacity(CapacityRule.STATIC_BATCH).build();
       case 2 ->
           role == WorkerRole.GENERATION
               ? config
