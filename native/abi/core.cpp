@@ -114,4 +114,8 @@ int32_t berth_core_launch(berth_core_t core) {
 int32_t berth_core_settle(berth_core_t core) {
   return core ? static_cast<int32_t>(core->rank.settle()) : BERTH_E_ARGUMENT;
 }
+
+int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot) {
+  return core ? static_cast<int32_t>(core->rank.fault(launched_slot, collected_slot)) : BERTH_E_ARGUMENT;
+}
 }

@@ -174,7 +174,8 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       slot_size_(static_cast<size_t>(ring_size_)),
       slot_busy_(static_cast<size_t>(ring_size_)),
       pipe_(static_cast<size_t>(ring_size_)),
-      claims_(2 * static_cast<size_t>(config.rows) + 2) {
+      claims_(2 * static_cast<size_t>(config.rows) + 2),
+      in_order_(static_cast<size_t>(config.rows) + 1) {
   for (int32_t i = 0; i < config.rows; ++i) free_rows_[i] = config.rows - 1 - i;  // lowest row on top
   berth_row &dummy = rows_[dummy_];
   dummy.request_id = std::numeric_limits<uint64_t>::max();
@@ -322,13 +323,7 @@ Status RankCore::enter() {
   if (!inboxes_valid()) return Status::kArgument;
   if (iteration_.admits > static_cast<int32_t>(free_rows_.size())) return Status::kExhausted;
   berth_iteration &it = iteration_;
-  it.done = it.receives = it.stale_changes = it.tokens_out = 0;
-  it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
-  it.launched = it.due = it.paused = it.short_of_pages = 0;
-  it.batch_hash = 0;
-  it.due_slot = it.launched_slot = -1;
-  std::memset(it.deferred, 0, sizeof it.deferred);
-  claim_count_ = 0;
+  clear_outboxes();
 
   // The caller knows which rows they get, and may have put tokens there: taken before anybody leaves.
   for (int32_t i = 0; i < it.admits; ++i) {
@@ -344,13 +339,25 @@ Status RankCore::enter() {
   return Status::kOk;
 }
 
+void RankCore::clear_outboxes() {
+  berth_iteration &it = iteration_;
+  it.done = it.receives = it.stale_changes = it.tokens_out = 0;
+  it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
+  it.launched = it.due = it.paused = it.short_of_pages = 0;
+  it.batch_hash = 0;
+  it.due_slot = it.launched_slot = -1;
+  std::memset(it.deferred, 0, sizeof it.deferred);
+  claim_count_ = 0;
+}
+
 bool RankCore::inboxes_valid() const {
   const berth_iteration &it = iteration_;
   if (it.admits < 0 || it.admits > config_.rows || it.changes < 0 || it.changes > config_.rows) return false;
   for (int32_t i = 0; i < it.admits; ++i) {
     const berth_admit &a = admits_[i];
     if (a.state != BERTH_STATE_CONTEXT_INIT && a.state != BERTH_STATE_GENERATION_INIT) return false;
-    if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0 || a.children < 0) return false;
+    if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0) return false;
+    if (a.children < -kMaxRows || a.children > kMaxRows) return false;
     if (a.cached_tokens < 0 || a.cached_tokens > a.prompt_tokens) return false;
     if (!countable(a.prompt_tokens, a.max_new_tokens)) return false;
     if ((a.tokens != 0 && !(a.tokens == 1 && caches_)) || (a.scope & ~3) != 0) return false;
@@ -360,7 +367,7 @@ bool RankCore::inboxes_valid() const {
   }
   for (int32_t i = 0; i < it.changes; ++i) {
     const berth_change &c = changes_[i];
-    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_CANCEL) {
+    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_RESUME) {
       return false;
     }
   }
@@ -373,8 +380,13 @@ void RankCore::apply_changes() {
     berth_row &row = rows_[change.row];
     const bool live = (row.flags & BERTH_ROW_LIVE) && row.request_id == change.request_id && !end_kind_[change.row];
     const bool in_transfer = live && row.state == BERTH_STATE_GENERATION_TRANSFER;
-    if (!live || (change.kind != BERTH_CHANGE_CANCEL && !in_transfer)) {
+    const bool anywhere = change.kind >= BERTH_CHANGE_CANCEL;
+    if (!live || (!anywhere && !in_transfer)) {
       ++iteration_.stale_changes;
+      continue;
+    }
+    if (change.kind == BERTH_CHANGE_HOLD || change.kind == BERTH_CHANGE_RESUME) {
+      hold(row, change.kind == BERTH_CHANGE_HOLD);
       continue;
     }
     if (change.kind == BERTH_CHANGE_CANCEL) {
@@ -397,6 +409,12 @@ void RankCore::apply_changes() {
     }
   }
   drop_ended();
+}
+
+void RankCore::hold(berth_row &row, bool held) {
+  if (((row.flags & BERTH_ROW_HELD) != 0) == held) return;
+  row.flags ^= BERTH_ROW_HELD;
+  held_ += held ? 1 : -1;
 }
 
 void RankCore::admit() {
@@ -435,15 +453,18 @@ void RankCore::admit() {
   }
 }
 
-// Spec 01 section 7.1: retirees count as active; requests whose KV isn't here don't, where there is a transceiver.
+// Spec 01 section 7.1: retirees count as active; requests whose KV isn't here don't, where there is a transceiver, and
+// those that are held don't anywhere: a reader that is slow must not stop the fleet.
 bool RankCore::needs_pad_before() const {
   const berth_iteration &it = iteration_;
   if (config_.padding == BERTH_PAD_NONE || it.filling || dummy_active_) return false;
   int32_t count = active_count_;
-  if (config_.transceiver) {
+  if (config_.transceiver || held_ > 0) {
     for (int32_t i = 0; i < active_count_; ++i) {
-      const int32_t state = rows_[active_[i]].state;
-      if (state == BERTH_STATE_GENERATION_INIT || state == BERTH_STATE_GENERATION_TRANSFER) --count;
+      const berth_row &row = rows_[active_[i]];
+      const bool away = config_.transceiver &&
+                        (row.state == BERTH_STATE_GENERATION_INIT || row.state == BERTH_STATE_GENERATION_TRANSFER);
+      if (away || (row.flags & BERTH_ROW_HELD)) --count;
     }
   }
   return count == 0 && it.expected > 0;
@@ -493,11 +514,13 @@ void RankCore::open_plan() {
       if (rows_[active_[i]].state == BERTH_STATE_RETIRING) ++rules_.max_requests;
     }
   }
+  set_held_aside();
 }
 
 Status RankCore::build_batch() {
   const berth_schedule &plan = table_.schedule;
   std::copy(std::begin(plan.deferred), std::end(plan.deferred), iteration_.deferred);
+  take_held_back();
   start_receives();
   count_deferrals();
   for (int32_t i = 0; i < plan.generations; ++i) {
@@ -529,6 +552,25 @@ Status RankCore::build_batch() {
   if (it.real > 0) mix(it.batch_hash);
   phase_ = Phase::kLaunch;
   return Status::kOk;
+}
+
+// The scheduler doesn't see who is held. What they hold is theirs: it is accounted for where it was given.
+void RankCore::set_held_aside() {
+  if (held_ == 0) return;
+  const int32_t n = table_.schedule.active;
+  std::copy_n(active_.begin(), n, in_order_.begin());
+  const auto end = std::remove_if(active_.begin(), active_.begin() + n,
+                                  [this](int32_t row) { return (rows_[row].flags & BERTH_ROW_HELD) != 0; });
+  table_.schedule.active = static_cast<int32_t>(end - active_.begin());
+}
+
+void RankCore::take_held_back() {
+  if (held_ == 0) return;
+  const int32_t n = active_count_ - (dummy_active_ ? 1 : 0);
+  std::copy_n(in_order_.begin(), n, active_.begin());
+  for (int32_t i = 0; i < n; ++i) {
+    if (rows_[active_[i]].flags & BERTH_ROW_HELD) defer(active_[i], BERTH_WAIT_READER);
+  }
 }
 
 // What starts to receive here stays started whatever the vote says: its claim isn't among those that go back.
@@ -763,7 +805,7 @@ Status RankCore::launch() {
   if (it.due_slot >= 0) {
     const size_t first = static_cast<size_t>(it.due_slot) * batch_capacity_;
     std::memset(&results_[first], 0, static_cast<size_t>(it.due));
-    if (caches_) std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
+    std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
   }
   phase_ = Phase::kSettle;
   return Status::kOk;
@@ -847,6 +889,27 @@ Status RankCore::settle() {
   return Status::kOk;
 }
 
+// What a runner made of these batches is nothing: their requests end here, in an iteration that runs nothing else.
+Status RankCore::fault(int32_t launched, int32_t collected) {
+  if (phase_ != Phase::kSchedule) return Status::kState;
+  for (const int32_t slot : {launched, collected}) {
+    if (slot < -1 || slot >= ring_size_) return Status::kArgument;
+  }
+  clear_outboxes();
+  for (const int32_t slot : {launched, collected}) {
+    for (int32_t i = 0; slot >= 0 && i < slot_size_[slot]; ++i) {
+      const berth_entry &entry = batch_of(slot)[i];
+      const berth_row &row = rows_[entry.row];
+      if (entry.kind == BERTH_ENTRY_DUMMY || !(row.flags & BERTH_ROW_LIVE) || end_kind_[entry.row]) continue;
+      mix(~row.request_id);
+      end(entry.row, BERTH_END_FAILED);
+    }
+  }
+  drop_ended();
+  describe();
+  return Status::kOk;
+}
+
 // What the launched batch computes is history for the next one.
 void RankCore::move_on() {
   kv_.epoch(launches_, settled_launch_);
@@ -871,6 +934,9 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
     }
     return;
   }
+  const uint8_t result = results_[static_cast<size_t>(slot) * batch_capacity_ + index];
+  if (result & BERTH_RESULT_FAILED) return end(entry.row, BERTH_END_FAILED);
+  if (result & BERTH_RESULT_VOID) return;
   if (caches_) {
     const int32_t token = sampled_[static_cast<size_t>(slot) * batch_capacity_ + index];
     if (makes_token && token != -1) pages_.append(entry.row, row.prompt_tokens + row.generated_tokens, token);
@@ -882,8 +948,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   if (!makes_token) return;
   ++row.generated_tokens;
   ++iteration_.tokens_out;
-  const bool stopped = results_[static_cast<size_t>(slot) * batch_capacity_ + index] & 1;
-  if (stopped || row.generated_tokens >= row.max_new_tokens) end(entry.row, BERTH_END_FINISHED);
+  if ((result & BERTH_RESULT_STOP) || row.generated_tokens >= row.max_new_tokens) end(entry.row, BERTH_END_FINISHED);
 }
 
 // Spec 01 section 1: predictive, from the token count alone.
@@ -903,6 +968,7 @@ void RankCore::end(int32_t index, int32_t kind) {
   berth_row &row = rows_[index];
   end_kind_[index] = static_cast<uint8_t>(kind);
   if (kind == BERTH_END_FINISHED) row.state = BERTH_STATE_COMPLETE;
+  hold(row, false);
   row.flags |= BERTH_ROW_FINISHED;
   ended_in_active_ = true;
   if (row.in_flight == 0) {

@@ -41,6 +41,7 @@ class RankCore final : private SeatGate {
   Status select();
   Status launch();
   Status settle();
+  Status fault(int32_t launched, int32_t collected);
   void map(berth_core_memory &out);
   void map(berth_table_memory &out) { table_.map(out); }
   Status prepare(berth_kv_batch &batch);
@@ -57,6 +58,10 @@ class RankCore final : private SeatGate {
 
   // schedule
   bool inboxes_valid() const;
+  void clear_outboxes();
+  void hold(berth_row &row, bool held);
+  void set_held_aside();
+  void take_held_back();
   void apply_changes();
   void admit();
   bool needs_pad_before() const;
@@ -130,6 +135,7 @@ class RankCore final : private SeatGate {
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
   bool ended_in_active_ = false;
+  int32_t held_ = 0;            // rows that whoever reads their output holds
   int32_t held_after_end_ = 0;  // rows that ended while a launched batch held them
   uint64_t admissions_ = 0;
 
@@ -153,6 +159,7 @@ class RankCore final : private SeatGate {
   int32_t building_ = 0;  // ring slot of the batch being built
   std::vector<Claim> claims_;
   int32_t claim_count_ = 0;
+  std::vector<int32_t> in_order_;  // the active list, while those who are held are out of it
 };
 
 }  // namespace berth

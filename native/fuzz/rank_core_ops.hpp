@@ -331,7 +331,7 @@ class Ops {
       case 2: bad.max_new_tokens = INT32_MAX; break;
       case 3: bad.load_tokens = -1; break;
       case 4: bad.cached_tokens = 5; break;
-      default: bad.children = -1; break;
+      default: bad.children = INT32_MIN; break;
     }
     core_.admit(it().admits++) = bad;
     const berth_iteration before = it();

@@ -139,12 +139,12 @@ TEST(aHostileInboxEntryChangesNothing) {
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).load_tokens = -1; },
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).cached_tokens = 9; },
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).cached_tokens = -1; },
-      [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).children = -1; },
+      [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).children = INT32_MIN; },
       [&] { core.change(1, core.rows(), BERTH_CHANGE_CANCEL); },  // the dummy's row
       [&] { core.change(1, -1, BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, std::numeric_limits<int32_t>::max(), BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, 0, 0); },
-      [&] { core.change(1, 0, 4); },
+      [&] { core.change(1, 0, BERTH_CHANGE_RESUME + 1); },
   };
   for (const auto &spoil : wrong) {
     core.it().admits = core.it().changes = 0;

@@ -173,7 +173,8 @@ enum berth_row_flag {
   BERTH_ROW_CHECKED = 16,         /* set by the check of a row, cleared by whoever writes the row */
   BERTH_ROW_ENCODER_PENDING = 32, /* a context whose encoder output isn't ready */
   BERTH_ROW_MULTIMODAL = 64,      /* a generation that can't be recomputed from its tokens */
-  BERTH_ROW_STAYS = 128           /* never gives way: it has its pages up to its last token, whatever the policy */
+  BERTH_ROW_STAYS = 128,          /* never gives way: it has its pages up to its last token, whatever the policy */
+  BERTH_ROW_HELD = 256            /* keeps what it has and isn't scheduled: its output isn't read fast enough */
 };
 
 /* Why a request that could have run did not (kept in the row, counted per iteration). */
@@ -191,7 +192,8 @@ enum berth_wait_reason {
   BERTH_WAIT_ADAPTER = 10,   /* device pages for its adapter */
   BERTH_WAIT_PREFIX = 11,    /* another request is computing the prefix that it will share */
   BERTH_WAIT_ENCODER = 12,   /* its encoder hasn't run, or its output isn't ready */
-  BERTH_WAIT_REASONS = 13
+  BERTH_WAIT_READER = 13,    /* nobody reads its output */
+  BERTH_WAIT_REASONS = 14
 };
 
 /* Where an empty rank is padded so that the fleet can go on (spec 01 section 7). */
@@ -275,7 +277,7 @@ typedef struct berth_cold_row {
   int64_t admitted_at;    /* iteration of admission */
   int32_t load_tokens;    /* what the rank state charges */
   int32_t deferrals;      /* iterations in which it could have run and did not */
-  int32_t children;
+  int32_t children;       /* as admitted */
   int32_t pages;          /* pages that it holds or was promised, of all pools */
   int32_t paused_tokens;  /* output tokens that became prompt when it was paused */
   int32_t pauses;
@@ -290,7 +292,7 @@ typedef struct berth_admit {
   int32_t max_new_tokens;  /* >= 1 */
   int32_t load_tokens;
   int32_t cached_tokens;   /* that somebody else found; 0 where the core's own cache looks */
-  int32_t children;
+  int32_t children;        /* further sequences of the request; -k: this is the k-th of them */
   int32_t tokens;          /* 1: the prompt's tokens are in the arena */
   int32_t scope;           /* bit 0: lora is meant, bit 1: salt is. Nothing is shared across scopes */
   uint64_t lora;
@@ -300,7 +302,9 @@ typedef struct berth_admit {
 enum berth_change_kind {
   BERTH_CHANGE_ARRIVED = 1,  /* state 9 -> 12: the KV is here */
   BERTH_CHANGE_FAILED = 2,   /* state 9 -> -1 */
-  BERTH_CHANGE_CANCEL = 3    /* a row in state 9 leaves when its transfer is over */
+  BERTH_CHANGE_CANCEL = 3,   /* a row in state 9 leaves when its transfer is over */
+  BERTH_CHANGE_HOLD = 4,     /* the row isn't scheduled */
+  BERTH_CHANGE_RESUME = 5    /* until now */
 };
 
 /* Inbox: what happened to a row since the last iteration. Ignored (and counted) if request_id isn't the row's. */
@@ -320,6 +324,13 @@ typedef struct berth_done {
   int32_t generated_tokens;
   int32_t deferrals;
 } berth_done;
+
+/* What came of a batch position, bits of the result array; 0: a token, and the sequence goes on. */
+enum berth_result {
+  BERTH_RESULT_STOP = 1,   /* the sequence ends with this token */
+  BERTH_RESULT_VOID = 2,   /* nothing: no token, the row stays as it is */
+  BERTH_RESULT_FAILED = 4  /* the request ends as FAILED, without this token */
+};
 
 enum berth_entry_kind { BERTH_ENTRY_CONTEXT = 1, BERTH_ENTRY_GENERATION = 2, BERTH_ENTRY_DUMMY = 3 };
 
@@ -430,7 +441,7 @@ typedef struct berth_core_memory {
   uint64_t receive_address; /* int32_t[rows]: rows */
   uint64_t done_address;    /* berth_done[rows] */
   uint64_t entry_address;   /* berth_entry[ring][entries_per_batch] */
-  uint64_t result_address;  /* uint8_t[ring][entries_per_batch]: in, for settle: 1 = the sequence ends here */
+  uint64_t result_address;  /* uint8_t[ring][entries_per_batch]: in, for settle: berth_result bits */
   uint64_t sampled_address; /* int32_t[ring][entries_per_batch]: in, for settle: the token made there; -1: not known */
   uint64_t active_address;  /* int32_t[rows]: active rows, oldest first */
   uint64_t free_address;    /* int32_t[rows - 1]: the admit inbox takes rows from the end of the first free_rows */
@@ -495,6 +506,12 @@ BERTH_API int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prom
 BERTH_API int32_t berth_core_launch(berth_core_t core);
 /* Settles the due batch, marks retirees, tears down what ended, describes the rank for the next gather. */
 BERTH_API int32_t berth_core_settle(berth_core_t core);
+/*
+ * Between two iterations, instead of one: the runner's forward of these batches came to nothing, so their requests end as
+ * FAILED, with the last launched batch that holds them. Ring slots of the batch launched and of the batch settled in the
+ * iteration before, -1: none. Outboxes and record are those of an iteration that ran nothing.
+ */
+BERTH_API int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot);
 
 /* ------------------------------------------------------------------------------------------
  * Scheduling: which requests run, how many tokens of each. A table is the memory that it reads

@@ -1262,6 +1262,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_STAYS() {
         return BERTH_ROW_STAYS;
     }
+    private static final int BERTH_ROW_HELD = (int)256L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_HELD = 256
+     * }
+     */
+    public static int BERTH_ROW_HELD() {
+        return BERTH_ROW_HELD;
+    }
     private static final int BERTH_WAIT_NONE = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1379,10 +1388,19 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_WAIT_ENCODER() {
         return BERTH_WAIT_ENCODER;
     }
-    private static final int BERTH_WAIT_REASONS = (int)13L;
+    private static final int BERTH_WAIT_READER = (int)13L;
     /**
      * {@snippet lang=c :
-     * enum berth_wait_reason.BERTH_WAIT_REASONS = 13
+     * enum berth_wait_reason.BERTH_WAIT_READER = 13
+     * }
+     */
+    public static int BERTH_WAIT_READER() {
+        return BERTH_WAIT_READER;
+    }
+    private static final int BERTH_WAIT_REASONS = (int)14L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_wait_reason.BERTH_WAIT_REASONS = 14
      * }
      */
     public static int BERTH_WAIT_REASONS() {
@@ -1505,6 +1523,24 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_CHANGE_CANCEL() {
         return BERTH_CHANGE_CANCEL;
     }
+    private static final int BERTH_CHANGE_HOLD = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_HOLD = 4
+     * }
+     */
+    public static int BERTH_CHANGE_HOLD() {
+        return BERTH_CHANGE_HOLD;
+    }
+    private static final int BERTH_CHANGE_RESUME = (int)5L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_RESUME = 5
+     * }
+     */
+    public static int BERTH_CHANGE_RESUME() {
+        return BERTH_CHANGE_RESUME;
+    }
     private static final int BERTH_END_FINISHED = (int)1L;
     /**
      * {@snippet lang=c :
@@ -1531,6 +1567,33 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_END_FAILED() {
         return BERTH_END_FAILED;
+    }
+    private static final int BERTH_RESULT_STOP = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_result.BERTH_RESULT_STOP = 1
+     * }
+     */
+    public static int BERTH_RESULT_STOP() {
+        return BERTH_RESULT_STOP;
+    }
+    private static final int BERTH_RESULT_VOID = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_result.BERTH_RESULT_VOID = 2
+     * }
+     */
+    public static int BERTH_RESULT_VOID() {
+        return BERTH_RESULT_VOID;
+    }
+    private static final int BERTH_RESULT_FAILED = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_result.BERTH_RESULT_FAILED = 4
+     * }
+     */
+    public static int BERTH_RESULT_FAILED() {
+        return BERTH_RESULT_FAILED;
     }
     private static final int BERTH_ENTRY_CONTEXT = (int)1L;
     /**
@@ -2307,6 +2370,68 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_core_settle", core);
             }
             return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_fault {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_fault");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static FunctionDescriptor berth_core_fault$descriptor() {
+        return berth_core_fault.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static MethodHandle berth_core_fault$handle() {
+        return berth_core_fault.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static MemorySegment berth_core_fault$address() {
+        return berth_core_fault.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static int berth_core_fault(MemorySegment core, int launched_slot, int collected_slot) {
+        var mh$ = berth_core_fault.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_fault", core, launched_slot, collected_slot);
+            }
+            return (int)mh$.invokeExact(core, launched_slot, collected_slot);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

@@ -43,6 +43,11 @@ public final class RankEngine implements AutoCloseable {
     IDLE
   }
 
+  /** Error codes of a gather frame, added up. */
+  static final int LAUNCH_BROKE = 1;
+
+  static final int COLLECT_BROKE = 2;
+
   private static final int STATES = RequestState.values().length;
 
   private final EngineConfig config;
@@ -67,6 +72,19 @@ public final class RankEngine implements AutoCloseable {
   private final Effect launch;
   private final Effect collect;
   private final long[] fitNumbers = new long[2];
+
+  /** Sequences that were placed here and have no row yet. */
+  private final Landing landing = new Landing();
+
+  /** Batches by ring slot, as their runner sees them. */
+  private final BatchView[] views;
+
+  /** Launched batches, by ring slot, that never ran. */
+  private final boolean[] broken;
+
+  private int brokenLaunch = -1;
+  private int brokenCollect = -1;
+  private LandingObserver observer = (request, child, row) -> {};
 
   private Phase phase = Phase.READY;
   private long sequence;
@@ -123,6 +141,11 @@ public final class RankEngine implements AutoCloseable {
     this.scheduled = new Batch(this, core, table);
     this.launch = new Effect.Launch(launching);
     this.collect = new Effect.Collect(collecting);
+    this.broken = new boolean[core.ring()];
+    this.views = new BatchView[core.ring()];
+    for (int slot = 0; slot < views.length; slot++) {
+      views[slot] = new BatchView(this, core, table, slot);
+    }
   }
 
   /**
@@ -159,7 +182,9 @@ public final class RankEngine implements AutoCloseable {
           case Event.Gathered gathered -> onGathered(gathered.board());
           case Event.Voted voted -> onVoted(voted.board());
           case Event.Launched ignored -> onLaunched();
+          case Event.LaunchFailed ignored -> onLaunchFailed();
           case Event.Collected ignored -> onCollected();
+          case Event.CollectFailed ignored -> onCollectFailed();
           case Event.Woken ignored -> onWoken();
         };
     return pending;
@@ -173,11 +198,13 @@ public final class RankEngine implements AutoCloseable {
   // ------------------------------------------------------------------------------ one iteration
 
   private Effect gather() {
-    FrameBoard.header(gatherFrame, Op.GATHER, 0, sequence, 0, 0, core.decisionHash());
+    int error = (brokenLaunch >= 0 ? LAUNCH_BROKE : 0) | (brokenCollect >= 0 ? COLLECT_BROKE : 0);
+    int flags = error == 0 ? 0 : FrameBoard.FLAG_ERROR;
+    FrameBoard.header(gatherFrame, Op.GATHER, 0, sequence, flags, error, core.decisionHash());
     int at = FrameBoard.HEADER_WORDS;
     gatherFrame[at + RankState.RANK] = rank;
-    gatherFrame[at + RankState.ACTIVE_REQUESTS] = core.routable();
-    gatherFrame[at + RankState.ACTIVE_TOKENS] = core.routableTokens();
+    gatherFrame[at + RankState.ACTIVE_REQUESTS] = (long) core.routable() + landing.size();
+    gatherFrame[at + RankState.ACTIVE_TOKENS] = core.routableTokens() + landing.tokens();
     gatherFrame[at + RankState.RETIRING_REQUESTS] = core.retiring();
     gatherFrame[at + RankState.STATISTICS + 1] = -1; // no statistics
     int init = count(RequestState.GENERATION_INIT);
@@ -198,13 +225,20 @@ public final class RankEngine implements AutoCloseable {
     require(Phase.GATHERING);
     requireBoard(board, Op.GATHER, Payload.GATHER_WORDS);
     admission.decide(board);
+    if (admission.faulted()) {
+      return endWhatBroke();
+    }
     if (admission.idle()) {
       sequence++;
       phase = Phase.IDLE;
       return Effect.IDLE;
     }
     for (int i = 0; i < admission.assigned(rank); i++) {
-      admit(admission.assigned(rank, i), admission.assignedLoad(rank, i));
+      landing.add(admission.assigned(rank, i), admission.assignedLoad(rank, i));
+    }
+    while (!landing.isEmpty() && core.freeRows() > 0) {
+      admit(landing.request(), landing.child(), landing.load());
+      landing.remove();
     }
     Optional<BerthException> failed = schedule();
     FrameBoard.header(
@@ -234,7 +268,26 @@ public final class RankEngine implements AutoCloseable {
     return ownPolicy.get().run(core);
   }
 
-  private void admit(Request request, int load) {
+  /**
+   * The branch that all ranks take when any of them reports that a batch broke: its requests end,
+   * nobody admits, votes or launches. What was launched before stays launched.
+   */
+  private Effect endWhatBroke() {
+    core.fault(brokenLaunch, brokenCollect);
+    brokenLaunch = -1;
+    brokenCollect = -1;
+    canQueue = false;
+    sequence++;
+    return gather();
+  }
+
+  /**
+   * A request's sequences are requests of their own to everything on the rank (spec 01 §3.4): each
+   * has a row, a seat, a lease and a load.
+   *
+   * @param child 0: the first one
+   */
+  private void admit(Request request, int child, int load) {
     Prompt prompt = request.prompt();
     int tokens = 0;
     if (kv.isPresent() && prompt.size() > 0) {
@@ -244,18 +297,20 @@ public final class RankEngine implements AutoCloseable {
         tokens = 1;
       }
     }
-    core.admit(
-        request.id(),
-        request.tag(),
-        firstState().value(),
-        request.promptTokens(),
-        outputTokens(request),
-        load,
-        request.children(),
-        tokens,
-        (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
-        prompt.adapter().orElse(0),
-        prompt.salt().orElse(0));
+    int row =
+        core.admit(
+            request.id(),
+            request.tag(),
+            firstState().value(),
+            request.promptTokens(),
+            outputTokens(request),
+            load,
+            child == 0 ? request.children() : -child,
+            tokens,
+            (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
+            prompt.adapter().orElse(0),
+            prompt.salt().orElse(0));
+    observer.landed(request, child, row);
   }
 
   private RequestState firstState() {
@@ -276,19 +331,16 @@ public final class RankEngine implements AutoCloseable {
     require(Phase.VOTING);
     requireBoard(board, Op.VOTE, Payload.VOTE_WORDS);
     requireStagesAgree(board);
-    canQueue = canQueue(board);
+    boolean noneEmpty = admission.noneEmpty(board);
+    canQueue = attentionDp ? noneEmpty : core.batch() > 0; // spec 01 §7: it asks only itself
     core.launch(canQueue, admission.held());
     if (core.launched()) {
       phase = Phase.LAUNCHING;
       launching.set(core.launchedSlot(), core.batch());
+      views[core.launchedSlot()].launched(core.batch());
       return launch;
     }
     return collectOrSettle();
-  }
-
-  /** Spec 01 §7: without attention DP a rank asks only itself. */
-  private boolean canQueue(FrameBoard board) {
-    return attentionDp ? admission.noneEmpty(board) : core.batch() > 0;
   }
 
   private void requireBoard(FrameBoard board, Op op, int payloadWords) {
@@ -323,8 +375,18 @@ public final class RankEngine implements AutoCloseable {
     return collectOrSettle();
   }
 
+  private Effect onLaunchFailed() {
+    require(Phase.LAUNCHING);
+    brokenLaunch = core.launchedSlot();
+    broken[brokenLaunch] = true;
+    return collectOrSettle();
+  }
+
   private Effect collectOrSettle() {
-    if (core.due() > 0) {
+    if (core.due() > 0 && broken[core.dueSlot()]) {
+      broken[core.dueSlot()] = false;
+      core.voidResults(core.dueSlot(), core.due());
+    } else if (core.due() > 0) {
       phase = Phase.COLLECTING;
       collecting.set(core.dueSlot(), core.due());
       return collect;
@@ -334,6 +396,13 @@ public final class RankEngine implements AutoCloseable {
 
   private Effect onCollected() {
     require(Phase.COLLECTING);
+    return settle();
+  }
+
+  private Effect onCollectFailed() {
+    require(Phase.COLLECTING);
+    brokenCollect = core.dueSlot();
+    core.voidResults(core.dueSlot(), core.due());
     return settle();
   }
 
@@ -372,9 +441,8 @@ public final class RankEngine implements AutoCloseable {
       throw new BerthException(
           Code.ARGUMENT, "request " + request.id() + " has no prompt: nothing could run");
     }
-    if (request.admissionCost() > config.plan().fleetCapacity() || request.admissionCost() < 1) {
-      return new Outcome.Refused(
-          WaitReason.BATCH, 1L + request.children(), config.plan().fleetCapacity());
+    if (request.admissionCost() > admission.capacity()) {
+      return new Outcome.Refused(WaitReason.BATCH, request.admissionCost(), admission.capacity());
     }
     int reason =
         core.fits(firstState().value(), request.promptTokens(), outputTokens(request), fitNumbers);
@@ -402,8 +470,52 @@ public final class RankEngine implements AutoCloseable {
     tap.changed(this, GroupTap.Change.CANCELLED, row, requestId);
   }
 
+  /**
+   * A request isn't scheduled until {@link #resume}; it keeps what it has. For readers that are too
+   * slow.
+   */
+  public void hold(int row, long requestId) {
+    core.hold(row, requestId);
+    tap.held(this, GroupTap.Hold.HELD, row, requestId);
+  }
+
+  /** A request is scheduled again. */
+  public void resume(int row, long requestId) {
+    core.resume(row, requestId);
+    tap.held(this, GroupTap.Hold.RESUMED, row, requestId);
+  }
+
+  /**
+   * Takes back the sequences of a request that were placed here and have no row yet: those that its
+   * cancellation doesn't reach.
+   *
+   * @return how many there were
+   */
+  int withdraw(long requestId) {
+    return landing.withdraw(requestId);
+  }
+
+  /** Changes of rows that can still be told before the next iteration. */
+  public int changeRoom() {
+    return core.changeRoom();
+  }
+
   void listen(GroupTap listener) {
     tap = listener;
+  }
+
+  /** Hears which row a sequence gets. */
+  interface LandingObserver {
+    void landed(Request request, int child, int row);
+  }
+
+  void observe(LandingObserver landings) {
+    observer = landings;
+  }
+
+  /** The device lost what a position ran. */
+  void failed(int position) {
+    tap.lost(this, position);
   }
 
   /** The device ended the sequence at a position. */
@@ -429,6 +541,38 @@ public final class RankEngine implements AutoCloseable {
    */
   public Optional<KvView> kv() {
     return kv;
+  }
+
+  /** The batch of a ring slot, as its runner sees it: from its launch until it is collected. */
+  BatchView view(int slot) {
+    return views[slot];
+  }
+
+  /** The batch whose results this iteration settles, after a vote; empty if there is none. */
+  Optional<BatchView> dueView() {
+    return core.due() > 0 && !broken[core.dueSlot()]
+        ? Optional.of(views[core.dueSlot()])
+        : Optional.empty();
+  }
+
+  /** The batch that is to be launched, after a vote; empty if none is. */
+  Optional<BatchView> launchView() {
+    return core.launched() ? Optional.of(views[core.launchedSlot()]) : Optional.empty();
+  }
+
+  /** Sequences that are here in any way: with a row or without, retiring ones too. */
+  long live() {
+    return (long) core.routable() + core.retiring() + landing.size();
+  }
+
+  /** What a runner of this rank runs for. */
+  RankSetup setup() {
+    return new RankSetup(config, rank, stage, core.positions(), core.ring(), kv, table);
+  }
+
+  /** Tokens of each rank's batch, {@code int32[ranks]}. */
+  MemorySegment rankTokens() {
+    return admission.rankTokens();
   }
 
   /** Requests that gave way in this iteration. */
@@ -556,6 +700,11 @@ public final class RankEngine implements AutoCloseable {
   /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */
   public int ended() {
     return core.done();
+  }
+
+  /** The row that one of them had. */
+  public int endedRow(int index) {
+    return core.doneRow(index);
   }
 
   /** The id of one of them. */

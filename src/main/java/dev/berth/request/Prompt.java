@@ -86,6 +86,16 @@ public final class Prompt {
     return salt;
   }
 
+  /** The place of the first token that isn't in [0, vocabulary); -1: all are. */
+  public int firstOutside(int vocabulary) {
+    for (int i = 0; i < runs.length; i++) {
+      if (runs[i] < 0 || runs[i] >= vocabulary) {
+        return i * each;
+      }
+    }
+    return -1;
+  }
+
   /** A copy of the first tokens, at most so many. */
   public int[] head(int most) {
     int[] head = new int[Math.min(most, size)];

@@ -106,7 +106,9 @@ public final class Coverage {
     for (Seen state : STATES) {
       for (Fault fault : FAULTS) {
         for (Setting setting : SETTINGS) {
-          if (!possible(state, fault, setting) && worlds(state, fault, setting) != 0) {
+          if (!possible(state, fault, setting)
+              && !Possible.seldom(state, setting)
+              && worlds(state, fault, setting) != 0) {
             surprises.add("%s × %s × %s".formatted(state.word(), fault.word(), setting.word()));
           }
         }

@@ -7,7 +7,8 @@ package dev.berth.simulate;
  * @param fault what
  * @param subject the request's number, or the rank's node
  * @param at virtual time, µs; 0 where it has none
- * @param amount µs, tokens or times, by the fault
+ * @param amount µs, tokens or times, by the fault; for a death the number of the {@link Seen} that
+ *     it waits for, a while
  */
 record Happening(Fault fault, int subject, long at, int amount) {
   /** Is a request its subject? */
@@ -34,7 +35,10 @@ record Happening(Fault fault, int subject, long at, int amount) {
       case TRANSFER_LATE, SIGNAL_REPEATED ->
           "%s: request %d by %d µs".formatted(fault.word(), subject, amount);
       case TRANSFER_FAILS, TRANSFER_TIMES_OUT -> "%s: request %d".formatted(fault.word(), subject);
-      case RUNNER_ERROR, DEAD_RANK -> "%s: node %d at %d µs".formatted(fault.word(), subject, at);
+      case RUNNER_ERROR -> "%s: node %d at %d µs".formatted(fault.word(), subject, at);
+      case DEAD_RANK ->
+          "%s: node %d from %d µs on when one is %s"
+              .formatted(fault.word(), subject, at, Seen.values()[amount].word());
       case SLOW_RANK ->
           "%s: node %d at %d µs, times %d".formatted(fault.word(), subject, at, amount);
       case MESSAGES_LATE, CLOCK_JUMPS ->

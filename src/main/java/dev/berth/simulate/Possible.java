@@ -14,6 +14,14 @@ final class Possible {
 
   private Possible() {}
 
+  /**
+   * A context worker's request gives way only to one ahead of it that had waited to share a prefix
+   * and then lacks pages: that happens, but too seldom to be asked for.
+   */
+  static boolean seldom(Seen state, Setting setting) {
+    return state == Seen.GAVE_WAY && setting == Setting.CONTEXT_ONLY;
+  }
+
   static boolean cell(Seen state, Fault fault, Setting setting) {
     Set<Setting> roles = EnumSet.copyOf(rolesOf(state));
     roles.retainAll(rolesOf(fault));

@@ -19,6 +19,7 @@ import dev.berth.request.RequestTable;
 import dev.berth.request.WaitReason;
 import dev.berth.route.RankState;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * The books of one engine: what each of its rows must hold, be and become, from what was told to
@@ -38,6 +39,10 @@ final class RankAudit {
   private static final int RECEIVED = 3;
 
   private static final byte ALIVE = 0;
+
+  /** What a request may lack after it was given a seat and a lease in the same pass. */
+  private static final List<WaitReason> GIVE_BACK =
+      List.of(WaitReason.PAGES, WaitReason.TOKENS, WaitReason.BATCH, WaitReason.PREFIX);
 
   private static final long CONTEXT = 1L << 32;
 
@@ -409,21 +414,30 @@ final class RankAudit {
     }
   }
 
-  /** Somebody was told that there is none left. */
+  /**
+   * Somebody was told that there is none left. Who took the last one may have had to give it back
+   * since, for want of something else.
+   */
   private void nothingWasLeft() {
-    int seatsTaken = 0;
-    int leasesTaken = 0;
+    int givenBack = engine.paused();
+    for (WaitReason reason : GIVE_BACK) {
+      givenBack += engine.deferred(reason);
+    }
+    int seatsTaken = givenBack;
+    int leasesTaken = givenBack;
     for (int i = 0; i < lives; i++) {
       seatsTaken += table.seat(live[i]) >= 0 ? 1 : 0;
       leasesTaken += table.lease(live[i]) >= 0 ? 1 : 0;
     }
-    if (engine.deferred(WaitReason.SEAT) > 0 && seatsTaken < config.plan().seats().count()
-        || engine.deferred(WaitReason.LEASE) > 0 && leasesTaken < config.plan().spendableLeases()) {
+    int forSeats = engine.deferred(WaitReason.SEAT);
+    int forLeases = engine.deferred(WaitReason.LEASE);
+    if (forSeats > 0 && seatsTaken < config.plan().seats().count()
+        || forLeases > 0 && leasesTaken < config.plan().spendableLeases()) {
       throw broken(
           Invariant.EXHAUSTION_IS_A_RESULT,
-          "%d wait for a seat and %d for a lease, %d seats and %d leases are taken",
-          engine.deferred(WaitReason.SEAT),
-          engine.deferred(WaitReason.LEASE),
+          "%d wait for a seat and %d for a lease; taken or given back: %d seats, %d leases",
+          forSeats,
+          forLeases,
           seatsTaken,
           leasesTaken);
     }

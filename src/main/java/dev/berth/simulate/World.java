@@ -47,6 +47,9 @@ final class World implements AutoCloseable {
   /** How long a rank stays slow, or its frames late, µs. */
   private static final long SPELL_MICROS = 4_000;
 
+  /** A death waits so long for its moment, µs. */
+  private static final long DEATH_WAITS_MICROS = 20_000;
+
   /** More than any world needs that gets on. */
   private static final long MOST_ITERATIONS = 40_000;
 
@@ -91,6 +94,7 @@ final class World implements AutoCloseable {
   private final int[][] changeCut;
   private final List<Happening> timeline = new ArrayList<>();
   private int nextHappening;
+  private Optional<Happening> dying = Optional.empty();
 
   private final int[] struck = new int[Fault.values().length];
   private long now;
@@ -195,6 +199,9 @@ final class World implements AutoCloseable {
         now = Math.max(now, node.nextAt);
         while (nextHappening < timeline.size() && timeline.get(nextHappening).at() <= now) {
           befall(timeline.get(nextHappening++));
+        }
+        if (dying.isPresent()) {
+          die(dying.get());
         }
         if (node.nextAt <= now) {
           act(node);
@@ -765,9 +772,8 @@ final class World implements AutoCloseable {
     }
     switch (happening.fault()) {
       case DEAD_RANK -> {
-        node.place = Node.Place.DEAD;
-        node.nextAt = NEVER;
-        strike(Fault.DEAD_RANK);
+        dying = Optional.of(happening);
+        return;
       }
       case SLOW_RANK -> {
         node.slowFactor = happening.amount();
@@ -806,13 +812,41 @@ final class World implements AutoCloseable {
     tell(node, happening.toString());
   }
 
+  /** A death waits a while for its moment. */
+  private void die(Happening death) {
+    boolean moment = (seen() >> death.amount() & 1) != 0;
+    if (!moment && now < death.at() + DEATH_WAITS_MICROS) {
+      return;
+    }
+    dying = Optional.empty();
+    Node node = nodes[death.subject()];
+    strike(Fault.DEAD_RANK);
+    tell(node, "dies");
+    node.place = Node.Place.DEAD;
+    node.nextAt = NEVER;
+    pollWithoutLeader();
+  }
+
+  /** Idle ranks look up now and then; that needn't be simulated while the leader sleeps too. */
+  private void pollWithoutLeader() {
+    for (Node node : nodes) {
+      if (node.place == Node.Place.IDLE && !nodes[0].alive()) {
+        node.nextAt = Math.min(node.nextAt, now + 2 * POLL_MICROS);
+      }
+    }
+  }
+
   /** A fault strikes: where were the requests? */
   private void strike(Fault fault) {
+    struck[fault.ordinal()] |= seen();
+  }
+
+  private int seen() {
     int seen = fleet.count(Whereabouts.WAITING) > 0 ? Seen.WAITING.bit() : 0;
     for (Node node : nodes) {
       seen |= node.audit.seen();
     }
-    struck[fault.ordinal()] |= seen;
+    return seen;
   }
 
   private void tell(Node node, String what, Object... values) {

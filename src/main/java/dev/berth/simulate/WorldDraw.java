@@ -65,6 +65,7 @@ final class WorldDraw {
   private int longestOutput;
   private int requests;
   private boolean paged;
+  private boolean deadlocks;
 
   private WorldDraw(long seed, BrokenRule broken) {
     this.random = new SplittableRandom(seed);
@@ -89,9 +90,9 @@ final class WorldDraw {
   }
 
   private WorldPlan draw(long seed) {
-    requests = between(50, 110);
+    requests = between(50, 120);
     EngineConfig config = config();
-    long span = (long) between(170, 330) * ITERATION_MICROS;
+    long span = (long) between(210, 390) * ITERATION_MICROS;
     List<Arrival> arrivals = arrivals(config, span);
     List<Happening> happenings = happenings(config, arrivals, span);
     var kept = new BitSet();
@@ -111,8 +112,10 @@ final class WorldDraw {
 
   private EngineConfig config() {
     WorkerRole role = any(WorkerRole.values());
-    longestPrompt = between(4, 40);
-    longestOutput = between(2, 14);
+    boolean generation = role == WorkerRole.GENERATION;
+    boolean answers = generation && oneIn(2); // more output than prompt: many give way
+    longestPrompt = answers ? between(3, 10) : between(4, 40);
+    longestOutput = answers ? between(8, 20) : between(2, 14);
     tokensPerBlock = 1 << between(1, 3);
     int batch = between(1, 4);
     int drafts = oneIn(4) ? between(1, 3) : 0;
@@ -126,7 +129,7 @@ final class WorldDraw {
             .draftTokens(drafts)
             .tokensPerBlock(tokensPerBlock)
             .maxSeqLen(longestPrompt + longestOutput);
-    if (oneIn(2)) {
+    if (generation ? !oneIn(3) : oneIn(2)) {
       shape.maxNumTokens((1 + drafts) * between(1, batch) + between(0, longestPrompt));
     }
     if (attentionDp) {
@@ -135,24 +138,29 @@ final class WorldDraw {
     if (!oneIn(3)) {
       shape.with(Trait.OVERLAP);
     }
-    if (role == WorkerRole.GENERATION || oneIn(6)) {
+    if (generation || oneIn(6)) {
       shape.transferBackend("NIXL");
     }
     SeatPlan plan = SeatPlan.of(shape.build(), any(SeatPolicy.values())).orThrow();
     if (broken == BrokenRule.RETIRING_CHARGED) {
       plan = plan.withWhatIf(WhatIf.builder().with(WhatIf.Switch.CHARGE_RETIRING).build());
     }
-    Chunking[] chunkings = EngineConfig.CHUNKINGS.toArray(Chunking[]::new);
+    // A generation worker computes prompts of requests that gave way only: make it often in chunks.
+    Chunking chunking =
+        (generation ? !oneIn(3) : oneIn(2)) ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE;
+    PolicySet policies = oneIn(3) ? PolicySet.TRTLLM_2026_09 : PolicySet.BERTH_1;
+    // Difference D10: a context in the middle of its prompt and a head that waited for it to share.
+    deadlocks = policies == PolicySet.TRTLLM_2026_09 && chunking != Chunking.NONE;
     var config =
         EngineConfig.builder(plan, role)
-            .chunkedContext(any(chunkings))
+            .chunkedContext(chunking)
             .retiringTokens(oneIn(4) ? RetiringTokens.RAW : RetiringTokens.EXCLUDED)
             .router(router())
             .queue(new QueueRules(any(WaitingQueue.Policy.values()), between(0, 40)))
-            .policies(oneIn(3) ? PolicySet.TRTLLM_2026_09 : PolicySet.BERTH_1);
-    FillGate gate = role == WorkerRole.GENERATION && oneIn(2) ? gate(plan) : FillGate.NONE;
+            .policies(policies);
+    FillGate gate = generation && random.nextInt(5) < 3 ? gate(plan) : FillGate.NONE;
     CapacityRule capacity = capacity(gate);
-    config.capacity(capacity).gate(gate).kv(kv(plan, gate, capacity));
+    config.capacity(capacity).gate(gate).kv(kv(plan, gate, capacity, chunking));
     switch (broken) {
       case RANGE_END_20 -> config.rangeEnd(20).kv(KvSetup.UNLIMITED);
       case LAST_STAGE_MARK ->
@@ -172,11 +180,15 @@ final class WorldDraw {
   }
 
   /** Pages for a request or a few; where a fill is to be, for all that a rank may hold. */
-  private KvSetup kv(SeatPlan plan, FillGate gate, CapacityRule capacity) {
+  private KvSetup kv(SeatPlan plan, FillGate gate, CapacityRule capacity, Chunking chunking) {
     int worst = Math.ceilDiv(plan.shape().maxSeqLen() + plan.shape().draftTokens(), tokensPerBlock);
-    int room = worst * between(1, 1 + plan.batchPositions().count()) + between(0, worst);
+    int batch = plan.batchPositions().count();
+    int most = capacity == CapacityRule.MAX_UTILIZATION ? 1 + batch / 2 : 1 + batch;
+    int room = worst * between(1, most) + between(0, worst);
     int few = oneIn(8) ? Math.max(1, worst - between(0, 2)) : room;
-    boolean gives = capacity == CapacityRule.MAX_UTILIZATION && plan.shape().maxNumTokens() == 0;
+    boolean gives =
+        capacity == CapacityRule.MAX_UTILIZATION
+            && (chunking != Chunking.NONE || plan.shape().maxNumTokens() == 0);
     int begun = Math.ceilDiv(longestPrompt + 2 + plan.shape().draftTokens(), tokensPerBlock);
     int pages = gate.active() ? (gives ? begun : worst) * plan.admissionCap() : few;
     KvSetup setup =
@@ -198,7 +210,7 @@ final class WorldDraw {
     return KvSetup.paged(layout, KvSizes.device(pages))
         .withIndex(oneIn(6) ? 0 : pages, any(KvConfig.Partial.values()))
         .withPaused(any(KvSetup.Paused.values()))
-        .withSharing(any(KvSetup.Sharing.values()));
+        .withSharing(deadlocks ? KvSetup.Sharing.EACH_COMPUTES : any(KvSetup.Sharing.values()));
   }
 
   /** No more than the fleet can hold (spec 06 BC-40). */
@@ -339,6 +351,9 @@ final class WorldDraw {
 
   private static final Set<Fault> WITH_PEERS = EnumSet.of(Fault.MESSAGES_LATE, Fault.MESSAGES_LOST);
 
+  /** States that don't last, or need pages to run out. */
+  private static final Seen[] SELDOM = {Seen.CHUNKED_CONTEXT, Seen.GAVE_WAY, Seen.ENDING};
+
   private List<Happening> happenings(EngineConfig config, List<Arrival> arrivals, long span) {
     var possible = EnumSet.copyOf(EVERYWHERE);
     if (config.role() == WorkerRole.GENERATION) {
@@ -350,12 +365,14 @@ final class WorldDraw {
     }
     var all = new ArrayList<Happening>();
     for (Fault fault : possible) {
-      for (int i = oneIn(2) ? between(1, most(fault)) : 0; i > 0; i--) {
+      for (int i = oneIn(2) ? between(2, most(fault)) : 0; i > 0; i--) {
         all.add(happening(fault, nodes, arrivals, span));
       }
     }
-    if (oneIn(8)) {
-      all.add(new Happening(Fault.DEAD_RANK, random.nextInt(nodes), random.nextLong(span), 0));
+    if (oneIn(7)) {
+      Arrival when = arrivals.get(random.nextInt(arrivals.size()));
+      Seen state = oneIn(2) ? any(SELDOM) : any(Seen.values());
+      all.add(new Happening(Fault.DEAD_RANK, random.nextInt(nodes), when.at(), state.ordinal()));
     }
     all.sort(Comparator.comparingLong(Happening::at));
     return List.copyOf(all);
@@ -364,7 +381,9 @@ final class WorldDraw {
   private static int most(Fault fault) {
     return switch (fault) {
       case CANCEL, EARLY_END, TRANSFER_LATE, TRANSFER_FAILS, TRANSFER_TIMES_OUT, SIGNAL_REPEATED ->
-          16;
+          20;
+      case OFFERED_TWICE -> 16;
+      case MESSAGES_LATE, MESSAGES_LOST, RUNNER_ERROR -> 10;
       default -> 6;
     };
   }

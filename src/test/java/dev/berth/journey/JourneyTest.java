@@ -6,10 +6,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.BrokenBatchException;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.LockstepGroup;
+import dev.berth.engine.ModelRunners;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
@@ -51,7 +53,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * meanwhile, and whoever found what others had computed.
  */
 class JourneyTest {
-  private static final long SEED = Long.getLong("berth.seed", 20261130);
+  static final long SEED = Long.getLong("berth.seed", 20261130);
   private static final int RUNS = 12;
   private static final int LONGEST_PROMPT = 24;
   private static final int LONGEST_OUTPUT = 14;
@@ -130,19 +132,23 @@ class JourneyTest {
 
   /** Something done to the device once, when two generations live on rank 0. */
   private interface Meddling {
-    void meddle(TinyDevice device, RequestTable table, int rowA, int rowB);
+    void meddle(TinyRunners device, RequestTable table, int rowA, int rowB);
   }
 
   private static final Meddling NONE = (device, table, a, b) -> {};
 
+  private static void mustNotBreak(BrokenBatchException broken) {
+    throw new AssertionError(broken);
+  }
+
   /** One fleet, one random load. */
-  private static final class Journey {
+  static final class Journey {
     final RandomGenerator random;
     final EngineConfig config;
     final Map<Long, List<Integer>> prompts = new HashMap<>();
     final List<Request> requests = new ArrayList<>();
     final Map<Long, List<Integer>> outputs = new HashMap<>();
-    final TinyDevice device;
+    final TinyRunners device;
     int dropped;
     boolean meddled;
 
@@ -154,7 +160,7 @@ class JourneyTest {
       int ranks = between(2, 4);
       int batch = between(2, 4);
       config = fleet.config(ranks, batch, policy, kv());
-      device = new TinyDevice(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
+      device = new TinyRunners(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
       int[][] known = new int[3][];
       for (int i = 0; i < known.length; i++) {
         known[i] = random.ints(LONGEST_PROMPT, 0, TinyTransformer.VOCABULARY).toArray();
@@ -194,7 +200,8 @@ class JourneyTest {
     }
 
     Journey run(Meddling meddling) {
-      try (var group = new LockstepGroup(config)) {
+      try (var group = new LockstepGroup(config);
+          var runners = new ModelRunners(group, device, JourneyTest::mustNotBreak)) {
         int offered = 0;
         boolean live = true;
         while (live || offered < requests.size()) {
@@ -202,7 +209,7 @@ class JourneyTest {
             assertThat(group.offer(requests.get(offered++))).isEqualTo(Outcome.QUEUED);
           }
           meddle(group.engine(0), meddling);
-          live = group.step(device);
+          live = group.step(runners);
           for (int rank = 0; live && rank < config.ranks(); rank++) {
             deliver(group.engine(rank));
             paused += group.engine(rank).paused();
@@ -272,7 +279,7 @@ class JourneyTest {
     }
   }
 
-  private static Stream<Arguments> fleets() {
+  static Stream<Arguments> fleets() {
     return Arrays.stream(Fleet.values())
         .flatMap(
             fleet -> Arrays.stream(Policy.values()).map(policy -> Arguments.of(fleet, policy)));

@@ -24,7 +24,7 @@ class SimulationTest {
   private static final long SEED = Long.getLong("berth.seed", 1);
 
   /** Worlds of the run in {@code .ci/run}: whatever is broken must be found in fewer. */
-  private static final int CI_WORLDS = 12_000;
+  private static final int CI_WORLDS = 20_000;
 
   private static void worldsHold(long count) {
     System.out.println("SimulationTest: -Dberth.seed=" + SEED);

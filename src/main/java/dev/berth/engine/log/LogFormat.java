@@ -30,6 +30,13 @@ final class LogFormat {
   static final int CHANGE = 0x12;
   static final int STOP = 0x13;
 
+  static final int LOST = 0x15;
+  static final int FAULT = 0x16;
+  static final int HOLD = 0x17;
+  static final int TAKE_BACK = 0x18;
+  static final int LIMIT = 0x19;
+  static final int PLACEMENT = 0x1a;
+
   /** What follows came while the device was called for the n-th time in this step. */
   static final int CALL = 0x14;
 

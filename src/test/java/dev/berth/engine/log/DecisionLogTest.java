@@ -2,6 +2,7 @@
 package dev.berth.engine.log;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.BerthException;
@@ -27,6 +28,7 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Method;
 import java.lang.reflect.RecordComponent;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
@@ -219,6 +221,18 @@ class DecisionLogTest {
     }
   }
 
+  /** What a listener doesn't pass on is missing from every log, and from nothing else. */
+  @Test
+  void aWriterPassesOnAllThatAGroupSays() {
+    for (Class<?> tap : List.of(LogWriter.class, Recorder.class)) {
+      for (Method said : GroupTap.class.getDeclaredMethods()) {
+        assertThatCode(() -> tap.getDeclaredMethod(said.getName(), said.getParameterTypes()))
+            .as("%s of a %s", said.getName(), tap.getSimpleName())
+            .doesNotThrowAnyException();
+      }
+    }
+  }
+
   /** Two listeners. */
   private record Both(GroupTap first, GroupTap second) implements GroupTap {
     private void each(Consumer<GroupTap> call) {
@@ -249,6 +263,36 @@ class DecisionLogTest {
     @Override
     public void stopped(RankEngine engine, int position) {
       each(t -> t.stopped(engine, position));
+    }
+
+    @Override
+    public void lost(RankEngine engine, int position) {
+      each(t -> t.lost(engine, position));
+    }
+
+    @Override
+    public void faulted(int rank, Fault kind) {
+      each(t -> t.faulted(rank, kind));
+    }
+
+    @Override
+    public void held(RankEngine engine, Hold change, int row, long requestId) {
+      each(t -> t.held(engine, change, row, requestId));
+    }
+
+    @Override
+    public void withdrawn(int rank, long id) {
+      each(t -> t.withdrawn(rank, id));
+    }
+
+    @Override
+    public void limited(int admissionCap) {
+      each(t -> t.limited(admissionCap));
+    }
+
+    @Override
+    public void placement(int rank, Placement change) {
+      each(t -> t.placement(rank, change));
     }
 
     @Override
