@@ -24,6 +24,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
@@ -116,6 +117,8 @@ public final class Engine implements AutoCloseable {
   private int stoppedWaiting;
   private volatile long pauseMicros;
   private volatile Optional<BerthException> policyFailure = Optional.empty();
+  private volatile int waiting;
+  private final AtomicLongArray live; // of each rank
 
   private Engine(Builder builder) {
     this.config = builder.config;
@@ -128,6 +131,7 @@ public final class Engine implements AutoCloseable {
     this.callbacks = builder.callbacks;
     this.defaults = builder.defaults;
     this.adapters.addAll(builder.adapters);
+    this.live = new AtomicLongArray(config.ranks());
     this.byRow = new @Nullable TokenStream[config.ranks()][];
     this.broken = new @Nullable BrokenBatchException[config.ranks()];
     int positions = 0;
@@ -425,6 +429,32 @@ public final class Engine implements AutoCloseable {
     return failure;
   }
 
+  /**
+   * Sequences on the ranks as of the last step or commit, those that are about to leave included.
+   */
+  public long live() {
+    long all = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      all += live.get(rank);
+    }
+    return all;
+  }
+
+  /**
+   * The same of one rank.
+   *
+   * @throws BerthException ARGUMENT if there is no such rank
+   */
+  public long liveOn(int rank) {
+    requireRank(rank);
+    return live.get(rank);
+  }
+
+  /** Requests that wait as of the last step. */
+  public int waiting() {
+    return waiting;
+  }
+
   /** What the engine was made from. */
   public EngineConfig config() {
     return config;
@@ -567,9 +597,10 @@ public final class Engine implements AutoCloseable {
       out = true;
       pauseMicros = 0;
     } else {
-      pauseMicros = untilNextTime(Long.MAX_VALUE);
+      note(untilNextTime(Long.MAX_VALUE));
       completeDrains();
     }
+    waiting = group.admission().waiting();
     inbox.release(stoppedWaiting);
     stoppedWaiting = 0;
   }
@@ -591,17 +622,31 @@ public final class Engine implements AutoCloseable {
       stream.tell();
     }
     fresh.clear();
-    boolean moved = endWhatHasEnded() | group.admission().admitted() > 0 | !plan.dues().isEmpty();
-    for (int rank = 0; rank < config.ranks(); rank++) {
-      moved |= group.launched() && group.engine(rank).real() > 0;
-    }
-    moved |= group.admission().faulted();
+    boolean moved = endWhatHasEnded() | group.admission().admitted() > 0;
+    moved |= group.admission().faulted() | anyReal(plan.launches()) | anyReal(plan.dues());
     if (group.pauseMicros() > 0) {
-      pauseMicros = untilNextTime(group.pauseMicros());
+      note(untilNextTime(group.pauseMicros()));
     } else {
-      pauseMicros = moved ? 0 : untilNextTime(POLL_MICROS);
+      note(moved ? 0 : untilNextTime(POLL_MICROS));
     }
     completeDrains();
+  }
+
+  /** Is there more in these batches than padding? */
+  private static boolean anyReal(List<BatchView> batches) {
+    for (BatchView batch : batches) {
+      if (batch.size() > 1 || batch.kind(0) != Batch.Kind.DUMMY) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private void note(long pause) {
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      live.setRelease(rank, group.engine(rank).live());
+    }
+    pauseMicros = pause;
   }
 
   private long untilNextTime(long most) {

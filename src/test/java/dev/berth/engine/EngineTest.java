@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -17,6 +18,7 @@ import dev.berth.request.Request;
 import dev.berth.request.RouteKey;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.ServiceTerms;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -46,6 +48,22 @@ class EngineTest {
 
   static EngineConfig config() {
     return config(2, 2, Trait.OVERLAP);
+  }
+
+  static EngineConfig pipeline(int ranks, int batch, int stages) {
+    var shape =
+        WorkerShape.builder(batch)
+            .ranks(ranks)
+            .pipelineSize(stages)
+            .maxSeqLen(LONGEST)
+            .with(Trait.ATTENTION_DP, Trait.OVERLAP)
+            .build();
+    SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
+    return EngineConfig.of(plan, WorkerRole.AGGREGATED);
+  }
+
+  static List<Integer> ints(MemorySegment column, int n) {
+    return IntStream.range(0, n).mapToObj(i -> column.getAtIndex(JAVA_INT, i)).toList();
   }
 
   /** One step and its commit: every position that makes a token makes its request's id. */
