@@ -136,17 +136,20 @@ class SimulationTest {
       }
       var said = new ArrayList<String>();
       var times = new ArrayList<Long>();
+      var died = new ArrayList<Long>();
       WorldResult result =
           World.run(
               plan,
               (micros, node, what) -> {
-                if (what.contains(" waits for ")) {
+                if (what.equals("dies")) {
+                  died.add(micros);
+                } else if (what.contains(" waits for ")) {
                   said.add(node + ": " + what);
                   times.add(micros);
                 }
               });
       if (result.ending() != WorldResult.Ending.STALLED_BY_NAME) {
-        continue; // over before it could matter
+        continue; // it missed nothing
       }
       named++;
       assertThat(said).as("seed %d", seed).hasSize(plan.nodes() - 1);
@@ -156,7 +159,7 @@ class SimulationTest {
               .mapToLong(h -> Math.abs(h.amount()))
               .sum();
       // a fill's pause and the poll of an idle fleet come before
-      assertThat(times.getLast() - deaths.getFirst().at())
+      assertThat(times.getLast() - died.getFirst())
           .as("seed %d", seed)
           .isLessThan((World.WATCH_TURNS + 2) * World.WATCH_MICROS + 2 * jumps);
     }
