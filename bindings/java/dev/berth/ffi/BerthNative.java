@@ -1226,6 +1226,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_MULTIMODAL() {
         return BERTH_ROW_MULTIMODAL;
     }
+    private static final int BERTH_ROW_ENCODER_RUNNING = (int)256L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_ENCODER_RUNNING = 256
+     * }
+     */
+    public static int BERTH_ROW_ENCODER_RUNNING() {
+        return BERTH_ROW_ENCODER_RUNNING;
+    }
     private static final int BERTH_ROW_STAYS = (int)128L;
     /**
      * {@snippet lang=c :
@@ -1388,6 +1397,51 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_PAD_BOTH() {
         return BERTH_PAD_BOTH;
     }
+    private static final int BERTH_DUMMY_GENERATION = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_dummy_role.BERTH_DUMMY_GENERATION = 0
+     * }
+     */
+    public static int BERTH_DUMMY_GENERATION() {
+        return BERTH_DUMMY_GENERATION;
+    }
+    private static final int BERTH_DUMMY_CONTEXT = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_dummy_role.BERTH_DUMMY_CONTEXT = 1
+     * }
+     */
+    public static int BERTH_DUMMY_CONTEXT() {
+        return BERTH_DUMMY_CONTEXT;
+    }
+    private static final int BERTH_PAD_ACTIVE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_ACTIVE = 0
+     * }
+     */
+    public static int BERTH_PAD_ACTIVE() {
+        return BERTH_PAD_ACTIVE;
+    }
+    private static final int BERTH_PAD_KV_HERE = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_KV_HERE = 1
+     * }
+     */
+    public static int BERTH_PAD_KV_HERE() {
+        return BERTH_PAD_KV_HERE;
+    }
+    private static final int BERTH_PAD_SCHEDULABLE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_SCHEDULABLE = 2
+     * }
+     */
+    public static int BERTH_PAD_SCHEDULABLE() {
+        return BERTH_PAD_SCHEDULABLE;
+    }
     private static final int BERTH_RETIRING_CHARGED = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1477,6 +1531,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_CHANGE_CANCEL() {
         return BERTH_CHANGE_CANCEL;
+    }
+    private static final int BERTH_CHANGE_ENCODED = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_ENCODED = 4
+     * }
+     */
+    public static int BERTH_CHANGE_ENCODED() {
+        return BERTH_CHANGE_ENCODED;
     }
     private static final int BERTH_END_FINISHED = (int)1L;
     /**

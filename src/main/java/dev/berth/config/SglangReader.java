@@ -114,6 +114,7 @@ final class SglangReader implements ServingForms.Reader {
         chunk.isPresent(),
         CapacityRule.MAX_UTILIZATION,
         AdpSettings.DEFAULT,
+        ContextWait.NONE,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * replicas)),
         node.line(),

@@ -66,6 +66,9 @@ final class TrtllmReader implements ServingForms.Reader {
             .map(policy -> policy.asEnum(CAPACITY_POLICIES))
             .orElse(CapacityRule.GUARANTEED_NO_EVICT),
         node.findChild("attention_dp_config").map(AdpSettings::read).orElse(AdpSettings.DEFAULT),
+        new ContextWait(
+            node.optInt("batch_wait_timeout_iters", 0, 0, Integer.MAX_VALUE),
+            node.optDouble("batch_wait_max_tokens_ratio", 0, 0, 1)),
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * cp)),
         node.line(),

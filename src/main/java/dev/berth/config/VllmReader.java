@@ -73,6 +73,7 @@ final class VllmReader implements ServingForms.Reader {
         flag(node, "enable-chunked-prefill"),
         CapacityRule.MAX_UTILIZATION,
         AdpSettings.DEFAULT,
+        ContextWait.NONE,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * dp)),
         node.line(),

@@ -21,6 +21,7 @@ import java.util.OptionalInt;
  * @param chunkedPrefill whether a prompt may be run in chunks
  * @param capacityPolicy how KV pages are promised
  * @param attentionDp attention-DP settings
+ * @param contextWait how long contexts wait for each other without attention DP
  * @param gpus devices of one server by the file's hardware block; empty if it names none
  * @param gpusNeeded devices of one server by its parallel sizes
  * @param line 1-based line of the worker in the file
@@ -37,6 +38,7 @@ public record WorkerConfig(
     boolean chunkedPrefill,
     CapacityRule capacityPolicy,
     AdpSettings attentionDp,
+    ContextWait contextWait,
     OptionalInt gpus,
     int gpusNeeded,
     int line,

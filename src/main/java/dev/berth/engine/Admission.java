@@ -14,6 +14,7 @@ import dev.berth.route.MatchSource;
 import dev.berth.route.PrefixMatches;
 import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate
@@ -44,6 +45,10 @@ public final class Admission {
   private long voted = -1;
   private long votedAbout;
   private boolean noneEmpty;
+  private boolean contextsHeld;
+  private final @Nullable BalanceGate balance;
+  private final @Nullable BatchWait wait;
+  private DummyRole dummyRole = DummyRole.GENERATION;
 
   private long budget;
   private boolean idle;
@@ -80,6 +85,14 @@ public final class Admission {
     this.router = config.router().router(config.cap());
     this.matches = matches;
     this.gateOpen = !config.gate().active();
+    this.balance =
+        config.hold() instanceof ContextHold.Balanced(var rules)
+            ? new BalanceGate(rules, config.plan().batchPositions().count())
+            : null;
+    this.wait =
+        config.hold() instanceof ContextHold.Batched(var rules)
+            ? new BatchWait(rules, config.plan().shape().maxNumTokens())
+            : null;
   }
 
   /**
@@ -123,6 +136,7 @@ public final class Admission {
       routed = gatherMatches();
       router.route(loads, popped, routed, cap, assignment);
       giveBackUnassigned();
+      chooseDummy();
       hashAssignment();
     }
     decided = board.sequence(); // last: a decision that failed is none
@@ -130,25 +144,56 @@ public final class Admission {
   }
 
   /**
-   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward
-   * everywhere. Asking again about the same board gives the same answer.
+   * What the ranks of the stage scheduled decides what runs: whether the fleet may launch (spec 01
+   * §7: a rank without a batch vetoes the forward everywhere) and whether contexts are held (§9).
+   * Asking again about the same board changes nothing.
    *
    * @throws BerthException DIVERGED if the frames aren't those that another rank asked about, or if
    *     a rank admitted otherwise
    */
-  boolean noneEmpty(FrameBoard board) {
+  void vote(FrameBoard board) {
     if (board.sequence() == voted) {
       requireSame(board, votedAbout);
-      return noneEmpty;
+      return;
     }
     noneEmpty = true;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
       noneEmpty &= FleetRules.votesToQueue(board.word(r, Payload.BATCH));
       requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
     }
+    contextsHeld = holdsContexts(board);
     voted = board.sequence(); // last: a vote that failed is none
     votedAbout = board.hash();
-    return noneEmpty;
+  }
+
+  private boolean holdsContexts(FrameBoard board) {
+    if (balance != null) {
+      balance.begin();
+      for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+        balance.rank(
+            (int) board.word(r, Payload.CONTEXTS),
+            (int) board.word(r, Payload.GENERATIONS),
+            (int) board.word(r, Payload.REAL_GENERATIONS));
+      }
+      return balance.decide() == BalanceGate.Decision.HOLD;
+    }
+    return wait != null
+        && wait.contexts(
+                board.word(firstFrame, Payload.CONTEXTS),
+                board.word(firstFrame, Payload.GENERATIONS),
+                board.word(firstFrame, Payload.TOKENS))
+            == BalanceGate.Decision.HOLD;
+  }
+
+  /** Only in a disaggregated fleet are there requests of one kind. */
+  private void chooseDummy() {
+    if (config.plan().shape().disaggregated()) {
+      dummyRole =
+          FleetRules.dummyRole(
+              dummyRole,
+              config.role() == WorkerRole.CONTEXT ? admitted() : 0,
+              config.role() == WorkerRole.GENERATION ? admitted() : 0);
+    }
   }
 
   /** Every rank computes the admission itself; one that came to another must never run. */
@@ -248,6 +293,21 @@ public final class Admission {
   /** While held: did any rank receive KV since the last gather? */
   public boolean progress() {
     return progress;
+  }
+
+  /** Does every rank of the stage have a batch, as of the last vote? */
+  boolean noneEmpty() {
+    return noneEmpty;
+  }
+
+  /** No context runs in this iteration, as of the last vote. */
+  public boolean contextsHeld() {
+    return contextsHeld;
+  }
+
+  /** What a dummy of this iteration does. */
+  public DummyRole dummyRole() {
+    return dummyRole;
   }
 
   /** Is the fill over? */

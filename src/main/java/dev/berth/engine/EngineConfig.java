@@ -43,6 +43,9 @@ import java.util.Set;
  * @param policies which versioned set of scheduling rules (docs/policies.md)
  * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
  * @param router how new requests are placed on ranks
+ * @param hold what holds contexts back
+ * @param encoderWait how long encoder work waits for more of it; {@link BatchWait.Rules#NONE}: it
+ *     is started at once
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -58,7 +61,9 @@ public record EngineConfig(
     QueueRules queue,
     PolicySet policies,
     CapacityRule capacity,
-    RouterChoice router) {
+    RouterChoice router,
+    ContextHold hold,
+    EncoderWait encoderWait) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -99,6 +104,10 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
+    hold.impossible(plan)
+        .ifPresent(reason -> {
+          throw new IllegalArgumentException(reason);
+        });
     if (!CAPACITY_RULES.contains(capacity)) {
       throw new IllegalArgumentException(
           "capacity policy " + capacity + ": it hands out no pages; allowed: " + CAPACITY_RULES);
@@ -241,7 +250,7 @@ public record EngineConfig(
     int maxBlocks = Math.toIntExact(maxBlocks(plan.shape()));
     return KvConfig.of(plan.leases(), maxBlocks, paged.indexBlocks())
         .withReserved(rows - plan.leases().count())
-        .withSequences(plan.spendableLeases(), 0)
+        .withSequences(plan.spendableLeases() + 1, 0) // the dummy's
         .withScopes(paged.scopes(), 1)
         .withPartialReuse(paged.partialReuse())
         .withPriorities(35, paged.offloadMinPriority())
@@ -350,6 +359,16 @@ public record EngineConfig(
     return loop() == Loop.PIPELINE ? NativeCore.Padding.BEFORE : NativeCore.Padding.BOTH;
   }
 
+  /** Without overlap who retires or waits for the scheduler is no work (spec 01 §7.1). */
+  private NativeCore.PadCount padCount() {
+    if (transfer == Transfer.NONE) {
+      return NativeCore.PadCount.ACTIVE;
+    }
+    return loop() == Loop.NON_OVERLAP
+        ? NativeCore.PadCount.SCHEDULABLE
+        : NativeCore.PadCount.KV_HERE;
+  }
+
   /** The native configuration of one rank on one stage. */
   NativeCore.CoreConfig core(int stage) {
     boolean marks =
@@ -382,7 +401,8 @@ public record EngineConfig(
         policies == PolicySet.BERTH_1 ? 1 : 0,
         capacity.ordinal(),
         kv instanceof KvSetup.Paged paged ? paged.paused().ordinal() : 0,
-        kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS);
+        kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS,
+        padCount());
   }
 
   /** Collects what differs from the defaults. For one thread; may be used again. */
@@ -401,6 +421,8 @@ public record EngineConfig(
     private PolicySet policies = PolicySet.DEFAULT;
     private CapacityRule capacity = CapacityRule.GUARANTEED_NO_EVICT;
     private RouterChoice router = RouterChoice.DEFAULT;
+    private ContextHold hold = ContextHold.NEVER;
+    private EncoderWait encoderWait = EncoderWait.NONE;
 
     private Builder(SeatPlan plan, WorkerRole role) {
       this.plan = plan;
@@ -424,6 +446,8 @@ public record EngineConfig(
       policies = from.policies;
       capacity = from.capacity;
       router = from.router;
+      hold = from.hold;
+      encoderWait = from.encoderWait;
     }
 
     /** Another plan, all else as it is: the mark too. */
@@ -504,6 +528,18 @@ public record EngineConfig(
       return this;
     }
 
+    /** What holds contexts back. */
+    public Builder hold(ContextHold contexts) {
+      hold = contexts;
+      return this;
+    }
+
+    /** How long encoder work waits for more of it. */
+    public Builder encoderWait(EncoderWait wait) {
+      encoderWait = wait;
+      return this;
+    }
+
     /**
      * The configuration.
      *
@@ -526,7 +562,9 @@ public record EngineConfig(
           queue,
           policies,
           capacity,
-          router);
+          router,
+          hold,
+          encoderWait);
     }
   }
 }

@@ -26,9 +26,10 @@ final class Payload {
   /** Batch positions in use, the dummy's included. */
   static final int BATCH = 0;
 
+  /** Contexts, and a context's dummy: as scheduled, before contexts are held. */
   static final int CONTEXTS = 1;
 
-  /** Generations, the dummy included. */
+  /** Generations, and a generation's dummy, but for one that an empty batch got. */
   static final int GENERATIONS = 2;
 
   static final int REAL_GENERATIONS = 3;

@@ -50,7 +50,9 @@ public record Arm(
         engine.queue(),
         engine.policies(),
         engine.capacity(),
-        engine.router());
+        engine.router(),
+        engine.hold(),
+        engine.encoderWait());
   }
 
   /** The effective plan in one line. */
@@ -71,6 +73,8 @@ public record Arm(
         + (engine.queue().policy() == WaitingQueue.Policy.FCFS
             ? ""
             : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
+        + engine.hold().describe()
+        + (engine.encoderWait().rules().active() ? ", encoders wait for each other" : "")
         + ", "
         + engine.policies().id();
   }

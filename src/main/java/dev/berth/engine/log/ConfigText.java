@@ -3,6 +3,9 @@ package dev.berth.engine.log;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
@@ -39,6 +42,12 @@ final class ConfigText {
   private static final String PLAN = "plan";
   private static final String KIND = ".is";
 
+  /**
+   * Settings of the first logs, which are always named. One that came later is named where it isn't
+   * as by default: so a log stays the same whatever settings come.
+   */
+  private static final int ALWAYS = 14;
+
   /** Kinds of a setting that has several, each with its defaults. */
   private static final Map<Class<?>, Record> VARIANTS =
       Map.of(
@@ -49,7 +58,13 @@ final class ConfigText {
           RouterChoice.KvAware.class,
           new RouterChoice.KvAware(KvAwareRouter.Options.DEFAULTS),
           RouterChoice.Conversation.class,
-          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS));
+          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS),
+          ContextHold.Never.class,
+          new ContextHold.Never(),
+          ContextHold.Balanced.class,
+          new ContextHold.Balanced(BalanceGate.Rules.DEFAULT),
+          ContextHold.Batched.class,
+          new ContextHold.Batched(BatchWait.Rules.NONE));
 
   private ConfigText() {}
 
@@ -67,7 +82,14 @@ final class ConfigText {
           "a decision log keeps lengths, not tokens: an engine with a paged KV cache can't be logged");
     }
     var text = new LinkedHashMap<String, String>();
-    write("", config, text);
+    Record defaults = EngineConfig.of(config.plan(), config.role());
+    RecordComponent[] components = EngineConfig.class.getRecordComponents();
+    for (int i = 0; i < components.length; i++) {
+      Object value = get(components[i], config);
+      if (i < ALWAYS || !value.equals(get(components[i], defaults))) {
+        write(components[i].getName(), value, text);
+      }
+    }
     return text;
   }
 

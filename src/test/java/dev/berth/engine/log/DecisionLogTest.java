@@ -6,7 +6,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
 import dev.berth.engine.Batch;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
+import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
@@ -570,8 +574,14 @@ class DecisionLogTest {
       assertThat(read.withPolicies(config.policies(), config.capacity()).gate())
           .isEqualTo(config.gate());
     }
+    EngineConfig all =
+        TestConfig.overlap(2, 4).build().toBuilder()
+            .hold(new ContextHold.Balanced(BalanceGate.Rules.DEFAULT))
+            .encoderWait(new EncoderWait(new BatchWait.Rules(3, 0.5), 100))
+            .build();
+    assertThat(ConfigText.read(ConfigText.write(all)).hold()).isEqualTo(all.hold());
     for (RecordComponent component : EngineConfig.class.getRecordComponents()) {
-      assertThat(ConfigText.write(contexts().build()).keySet())
+      assertThat(ConfigText.write(all).keySet())
           .as("the setting %s", component.getName())
           .anyMatch(name ->
               name.equals(component.getName()) || name.startsWith(component.getName() + "."));
@@ -623,6 +633,7 @@ class DecisionLogTest {
             "children",
             "tag",
             "terms",
-            "route");
+            "route",
+            "encoderTokens");
   }
 }
