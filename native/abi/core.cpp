@@ -8,7 +8,7 @@
 using berth::KvLayout;
 using berth::RankCore;
 
-static_assert(sizeof(berth_admit) == 64);
+static_assert(sizeof(berth_admit) == 72);
 static_assert(sizeof(berth_row) == 64 && sizeof(berth_cold_row) == 64);
 static_assert(static_cast<int32_t>(berth::Status::kOk) == BERTH_OK &&
               static_cast<int32_t>(berth::Status::kArgument) == BERTH_E_ARGUMENT &&

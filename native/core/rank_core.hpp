@@ -66,7 +66,10 @@ class RankCore final : private SeatGate {
   void admit();
   bool needs_pad_before() const;
   bool needs_pad_after() const;
-  void place_dummy();
+  bool counts_as_work(const berth_row &row) const;
+  bool place_dummy(int32_t role);
+  void count_encoders();
+  void start_encoders();
   // Seats and leases for the scheduler: state 8 takes a lease and pages, whoever runs a seat too.
   int32_t take(int32_t row) override;
   void give_back(int32_t row) override;
@@ -84,6 +87,7 @@ class RankCore final : private SeatGate {
   void defer(int32_t row, int32_t reason);
 
   // launch
+  void drop_contexts();
   void commit_batch();
   void roll_back();
   int32_t due_slot(bool launched);
@@ -107,6 +111,7 @@ class RankCore final : private SeatGate {
   void note_pages(int32_t row);
   void remove_dummy();
   void mix(uint64_t value);
+  uint64_t with(uint64_t hash, const berth_entry &entry) const;
   berth_entry *batch_of(int32_t slot) { return &entries_[static_cast<size_t>(slot) * batch_capacity_]; }
 
   berth_core_config config_;
@@ -134,6 +139,7 @@ class RankCore final : private SeatGate {
   std::vector<int32_t> &active_;
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
+  bool idle_ = false;  // nothing here keeps it from being padded
   bool ended_in_active_ = false;
   int32_t held_ = 0;            // rows that whoever reads their output holds
   int32_t held_after_end_ = 0;  // rows that ended while a launched batch held them
@@ -144,6 +150,8 @@ class RankCore final : private SeatGate {
   std::vector<int32_t> arrivals_;  // rows of the admits
   std::vector<berth_change> changes_;
   std::vector<int32_t> receives_;
+  std::vector<int32_t> encodes_;
+  std::vector<int32_t> encoders_;  // rows whose encoder hasn't been started, oldest first
   std::vector<berth_done> done_;
   std::vector<berth_entry> entries_;
   std::vector<uint8_t> results_;

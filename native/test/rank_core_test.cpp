@@ -113,6 +113,9 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.selects = 2; },
       [](C &c) { c.pause = 2; },
       [](C &c) { c.prefix_sharing = -1; },
+      [](C &c) { c.pad_count = -1; },
+      [](C &c) { c.pad_count = BERTH_PAD_SCHEDULABLE + 1; },
+      [](C &c) { c.reserved = 1; },
       [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };
@@ -144,10 +147,13 @@ TEST(aHostileInboxEntryChangesNothing) {
       [&] { core.change(1, -1, BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, std::numeric_limits<int32_t>::max(), BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, 0, 0); },
-      [&] { core.change(1, 0, BERTH_CHANGE_RESUME + 1); },
+      [&] { core.change(1, 0, BERTH_CHANGE_ENCODED + 1); },
+      [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).encoder_tokens = -1; },
+      [&] { core.it().dummy_role = 2; },
+      [&] { core.it().dummy_role = -1; },
   };
   for (const auto &spoil : wrong) {
-    core.it().admits = core.it().changes = 0;
+    core.it().admits = core.it().changes = core.it().dummy_role = 0;
     core.it().can_queue = core.it().expected = 1;
     spoil();
     const berth_iteration before = core.it();
@@ -156,7 +162,7 @@ TEST(aHostileInboxEntryChangesNothing) {
     CHECK(std::memcmp(&before, &core.it(), sizeof before) == 0);
     CHECK(std::memcmp(&row, &core.row(0), sizeof row) == 0);
   }
-  core.it().admits = core.it().changes = 0;
+  core.it().admits = core.it().changes = core.it().dummy_role = 0;
   core.step();  // and it goes on
   CHECK(core.it().launched == 1);
 }
@@ -489,3 +495,88 @@ TEST(randomRunsKeepEveryInvariant) {
 }
 
 TEST_MAIN
+
+// ------------------------------------------------------------------------------ padding, gates, encoders
+
+// Spec 06 BC-05, one rank's side: refused, empty, then granted when a page is free.
+TEST(aDummyTakesItsPagesOrIsRefused) {
+  berth_core_config config = small_core();
+  config.transceiver = 1;
+  config.pad_count = BERTH_PAD_KV_HERE;
+  config.draft_tokens = 4;
+  config.pages = 4;
+  const Mapped core(config);
+  core.admit(1, BERTH_STATE_GENERATION_INIT, 7, 1);  // 12 tokens with drafts: 3 pages
+  core.step(1);
+  CHECK(core.it().padded == 0 && core.it().pad_short == 1 && core.it().batch == 0);  // 1 and 4 drafts: 2 pages
+  CHECK(core.it().receives == 1 && core.it().launched == 0);
+  core.it().dummy_role = BERTH_DUMMY_CONTEXT;  // a page
+  core.step(1);
+  CHECK(core.it().padded == 1 && core.it().pad_short == 0 && core.it().batch == 1 && core.it().launched == 1);
+  CHECK(core.it().pages_used == 3);  // back after its forward
+}
+
+TEST(whatCountsAsWorkKeepsADummyAway) {
+  for (const int32_t count : {BERTH_PAD_ACTIVE, BERTH_PAD_KV_HERE, BERTH_PAD_SCHEDULABLE}) {
+    berth_core_config config = small_core();
+    config.transceiver = 1;
+    config.padding = BERTH_PAD_BEFORE;
+    config.pad_count = count;
+    const Mapped core(config);
+    core.admit(1, BERTH_STATE_GENERATION_INIT, 8, 4);
+    core.step(1);
+    CHECK(core.it().padded == (count == BERTH_PAD_ACTIVE ? 0 : 1));
+    core.change(1, 7, BERTH_CHANGE_CANCEL);  // another row: stale
+    core.change(1, core.receive(0), BERTH_CHANGE_ARRIVED);
+    core.step(1);
+    CHECK(core.it().padded == 0 && core.it().real == 1);
+    core.step(1);
+    core.step(1);  // retiring
+    core.step(1);
+    CHECK(core.it().padded == (count == BERTH_PAD_SCHEDULABLE ? 1 : 0));
+  }
+}
+
+TEST(heldContextsLeaveTheBatchAndGiveBackWhatTheyTook) {
+  berth_core_config config = small_core();
+  config.max_batch_size = config.admission_cap = config.max_resident = 4;
+  config.pages = 20;
+  const Mapped core(config);
+  core.admit(1, BERTH_STATE_CONTEXT_INIT, 8, 6);
+  core.step();
+  const int64_t pages = core.it().pages_used;
+  core.admit(2, BERTH_STATE_CONTEXT_INIT, 5, 6);
+  core.it().expected = core.it().can_queue = core.it().contexts_held = 1;
+  CHECK(berth_core_schedule(core.core) == BERTH_OK);
+  CHECK(core.it().contexts == 1 && core.it().batch == 2 && core.it().batch_tokens == 6);
+  CHECK(berth_core_launch(core.core) == BERTH_OK);
+  CHECK(core.it().contexts == 0 && core.it().batch == 1 && core.it().real == 1 && core.it().batch_tokens == 1);
+  CHECK(core.it().launched == 1 && core.it().deferred[BERTH_WAIT_GATE] == 1);
+  CHECK(berth_core_settle(core.core) == BERTH_OK);
+  CHECK(core.it().seats_used == 1 && core.it().leases_used == 1 && core.it().pages_used == pages);
+  core.it().contexts_held = 0;
+  core.step();
+  CHECK(core.it().contexts == 1 && core.it().batch == 2 && core.it().seats_used == 2);
+}
+
+TEST(aContextWaitsForItsEncoder) {
+  const Mapped core(small_core());
+  core.admit(1, BERTH_STATE_CONTEXT_INIT, 8, 2);
+  core.admit(0).encoder_tokens = 30;
+  core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2);
+  core.admit(1).encoder_tokens = 12;
+  core.step();
+  CHECK(core.it().encoder_items == 2 && core.it().encoder_tokens == 42 && core.it().encodes == 0);
+  CHECK(core.it().real == 0 && core.it().deferred[BERTH_WAIT_ENCODER] == 2);
+  core.change(2, 1, BERTH_CHANGE_CANCEL);
+  core.change(1, 0, BERTH_CHANGE_ENCODED);  // nobody runs it yet
+  core.it().encode = 1;
+  core.step();
+  CHECK(core.it().stale_changes == 1 && core.it().encoder_items == 1 && core.it().encodes == 1);
+  CHECK(core.row(0).flags & BERTH_ROW_ENCODER_RUNNING);
+  core.step();
+  CHECK(core.it().encoder_items == 0 && core.it().encodes == 0 && core.it().real == 0);
+  core.change(1, 0, BERTH_CHANGE_ENCODED);
+  core.step();
+  CHECK(core.it().real == 1 && core.it().contexts == 1);
+}

@@ -174,7 +174,8 @@ enum berth_row_flag {
   BERTH_ROW_ENCODER_PENDING = 32, /* a context whose encoder output isn't ready */
   BERTH_ROW_MULTIMODAL = 64,      /* a generation that can't be recomputed from its tokens */
   BERTH_ROW_STAYS = 128,          /* never gives way: it has its pages up to its last token, whatever the policy */
-  BERTH_ROW_HELD = 256            /* keeps what it has and isn't scheduled: its output isn't read fast enough */
+  BERTH_ROW_HELD = 256,           /* keeps what it has and isn't scheduled: its output isn't read fast enough */
+  BERTH_ROW_ENCODER_RUNNING = 512 /* its encoder was started */
 };
 
 /* Why a request that could have run did not (kept in the row, counted per iteration). */
@@ -201,6 +202,19 @@ enum berth_padding {
   BERTH_PAD_NONE = 0,   /* without attention DP a rank asks only itself */
   BERTH_PAD_BEFORE = 1, /* before scheduling: the pipeline loop */
   BERTH_PAD_BOTH = 2    /* before and after */
+};
+
+/* What a dummy does (spec 01 section 7.1). Its pages are those of so many tokens. */
+enum berth_dummy_role {
+  BERTH_DUMMY_GENERATION = 0, /* a token and its drafts */
+  BERTH_DUMMY_CONTEXT = 1     /* a prompt of one token: where requests end with their first token */
+};
+
+/* What counts as work when a rank is padded before scheduling (spec 01 section 7.1). */
+enum berth_pad_count {
+  BERTH_PAD_ACTIVE = 0,    /* all that is active: where no KV is received */
+  BERTH_PAD_KV_HERE = 1,   /* all but states 8 and 9 */
+  BERTH_PAD_SCHEDULABLE = 2 /* states that can be scheduled: neither who waits for the scheduler nor who retires */
 };
 
 /* How a rank's state counts requests in state 14 (spec 01 section 2.1). */
@@ -283,7 +297,7 @@ typedef struct berth_cold_row {
   int32_t pauses;
 } berth_cold_row;
 
-/* Inbox: a request to put on this rank. 64 bytes. */
+/* Inbox: a request to put on this rank. 72 bytes. */
 typedef struct berth_admit {
   uint64_t request_id;
   uint64_t tag;
@@ -297,6 +311,8 @@ typedef struct berth_admit {
   int32_t scope;           /* bit 0: lora is meant, bit 1: salt is. Nothing is shared across scopes */
   uint64_t lora;
   uint64_t salt;
+  int32_t encoder_tokens;  /* a context's encoder input, computed before its prompt; 0: none */
+  int32_t padding;
 } berth_admit;
 
 enum berth_change_kind {
@@ -304,7 +320,8 @@ enum berth_change_kind {
   BERTH_CHANGE_FAILED = 2,   /* state 9 -> -1 */
   BERTH_CHANGE_CANCEL = 3,   /* a row in state 9 leaves when its transfer is over */
   BERTH_CHANGE_HOLD = 4,     /* the row isn't scheduled */
-  BERTH_CHANGE_RESUME = 5    /* until now */
+  BERTH_CHANGE_RESUME = 5,   /* until now */
+  BERTH_CHANGE_ENCODED = 6   /* its encoder's output is here */
 };
 
 /* Inbox: what happened to a row since the last iteration. Ignored (and counted) if request_id isn't the row's. */
@@ -359,7 +376,7 @@ typedef struct berth_core_config {
   int32_t mark_retiring;      /* 1: state 14 is set on this stage */
   int32_t retiring;           /* berth_retiring: how the rank state counts retirees */
   int32_t padding;            /* berth_padding */
-  int32_t transceiver;        /* 1: states 8 and 9 aren't schedulable work when padding */
+  int32_t transceiver;        /* 1: requests may receive their KV */
   int32_t chunking;           /* berth_chunking */
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
@@ -370,6 +387,8 @@ typedef struct berth_core_config {
   int32_t prefix_sharing;     /* 1: a context waits while another one computes the block that it lacks next */
   int32_t one_loop;           /* 1: the one loop (spec 02 section 9) decides; MAX_UTILIZATION only */
   int32_t selects;            /* 1: the caller does: berth_core_begin and berth_core_select, no berth_core_schedule */
+  int32_t pad_count;          /* berth_pad_count */
+  int32_t reserved;           /* 0 */
 } berth_core_config;
 
 /* What becomes of the pages of a request that gives way (MAX_UTILIZATION). Its tokens become its prompt, and what is
@@ -390,16 +409,21 @@ typedef struct berth_iteration {
   int32_t admits;           /* entries of the admit inbox */
   int32_t changes;          /* entries of the change inbox */
   int32_t filling;          /* 1: benchmark fill, no padding */
+  int32_t dummy_role;       /* berth_dummy_role of a dummy that is placed in this iteration */
   /* in, for launch */
   int32_t can_queue;        /* the fleet's vote */
   int32_t held;             /* 1: a gate holds the forward: nothing is launched and nothing settled */
-  /* out of schedule */
+  int32_t contexts_held;    /* 1: no context runs: they leave the batch, and what they took goes back */
+  int32_t encode;           /* 1: encoders of all that wait for theirs are started */
+  /* out of schedule; launch takes contexts that are held out of them */
   int32_t batch;            /* entries, the dummy included */
   int32_t contexts;
   int32_t generations;      /* the dummy included */
   int32_t real;             /* entries that are requests */
   int32_t batch_tokens;
-  int32_t padded;           /* 1: this rank got a dummy in this iteration */
+  int32_t padded;           /* this rank got a dummy: 1 before scheduling, 2 after it; 0: none */
+  int32_t pad_short;        /* 1: it needed one, and the pages of the whole of it weren't free */
+  int32_t encoder_items;    /* requests whose encoder hasn't been started */
   int32_t resident;         /* requests on this rank after admission, the dummy not counted */
   int32_t receives;         /* entries of the receive outbox: rows that moved 8 -> 9 */
   int32_t stale_changes;    /* changes whose request had left */
@@ -411,6 +435,7 @@ typedef struct berth_iteration {
   int32_t due;              /* entries of the batch whose results settle needs; 0: none */
   int32_t due_slot;         /* which batch of the ring that is; -1: none */
   int32_t launched_slot;    /* ring slot of the launched batch; -1: none */
+  int32_t encodes;          /* entries of the encode outbox: rows whose encoder is to be run */
   /* out of settle: the rank as the next gather sees it */
   int32_t done;             /* entries of the done outbox */
   int32_t tokens_out;       /* tokens settled in this iteration */
@@ -425,6 +450,7 @@ typedef struct berth_iteration {
   int32_t padding;
   uint64_t decision_hash;   /* rolling: admissions and batches of every iteration so far */
   uint64_t batch_hash;      /* out of schedule: requests, kinds and tokens of this batch in order, the dummy left out */
+  int64_t encoder_tokens;   /* out of schedule: their encoder input */
   int32_t batch_slot;       /* out of schedule: ring slot of this batch, launched or not; -1 before the first */
   int32_t zero;
 } berth_iteration;
@@ -454,11 +480,12 @@ typedef struct berth_core_memory {
   int32_t leases;
   int32_t reserved_leases;
   int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
+  uint64_t encode_address;  /* int32_t[rows]: rows */
 } berth_core_memory;
 
 /*
- * kv, buffers[n], pages[pages_n]: the cache, as for berth_kv_create, with one sequence and one row a lease at least, a
- * row more for the dummy, and max_blocks for max_seq_len and the drafts; kv = null, 0, 0: pages are only counted,
+ * kv, buffers[n], pages[pages_n]: the cache, as for berth_kv_create, with one sequence and one row a lease at least, one
+ * of each more for the dummy, and max_blocks for max_seq_len and the drafts; kv = null, 0, 0: pages are only counted,
  * config->pages of them. *out is written only on BERTH_OK.
  */
 BERTH_API int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv,
@@ -471,7 +498,7 @@ BERTH_API int32_t berth_core_create(const berth_core_config *config, const struc
 BERTH_API int32_t berth_core_kv(berth_core_t core, berth_kv_t *out);
 /*
  * Between launch and settle: block tables of the batch that was launched, a row a batch position. n, contexts, beam and
- * the columns are the core's to fill. A dummy has no pages: bad_value, slot -1. BERTH_E_STATE if nothing was launched.
+ * the columns are the core's to fill. BERTH_E_STATE if nothing was launched.
  */
 BERTH_API int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch);
 BERTH_API int32_t berth_core_destroy(berth_core_t core);

@@ -1271,6 +1271,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_HELD() {
         return BERTH_ROW_HELD;
     }
+    private static final int BERTH_ROW_ENCODER_RUNNING = (int)512L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_ENCODER_RUNNING = 512
+     * }
+     */
+    public static int BERTH_ROW_ENCODER_RUNNING() {
+        return BERTH_ROW_ENCODER_RUNNING;
+    }
     private static final int BERTH_WAIT_NONE = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1433,6 +1442,51 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_PAD_BOTH() {
         return BERTH_PAD_BOTH;
     }
+    private static final int BERTH_DUMMY_GENERATION = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_dummy_role.BERTH_DUMMY_GENERATION = 0
+     * }
+     */
+    public static int BERTH_DUMMY_GENERATION() {
+        return BERTH_DUMMY_GENERATION;
+    }
+    private static final int BERTH_DUMMY_CONTEXT = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_dummy_role.BERTH_DUMMY_CONTEXT = 1
+     * }
+     */
+    public static int BERTH_DUMMY_CONTEXT() {
+        return BERTH_DUMMY_CONTEXT;
+    }
+    private static final int BERTH_PAD_ACTIVE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_ACTIVE = 0
+     * }
+     */
+    public static int BERTH_PAD_ACTIVE() {
+        return BERTH_PAD_ACTIVE;
+    }
+    private static final int BERTH_PAD_KV_HERE = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_KV_HERE = 1
+     * }
+     */
+    public static int BERTH_PAD_KV_HERE() {
+        return BERTH_PAD_KV_HERE;
+    }
+    private static final int BERTH_PAD_SCHEDULABLE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_SCHEDULABLE = 2
+     * }
+     */
+    public static int BERTH_PAD_SCHEDULABLE() {
+        return BERTH_PAD_SCHEDULABLE;
+    }
     private static final int BERTH_RETIRING_CHARGED = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1540,6 +1594,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_CHANGE_RESUME() {
         return BERTH_CHANGE_RESUME;
+    }
+    private static final int BERTH_CHANGE_ENCODED = (int)6L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_ENCODED = 6
+     * }
+     */
+    public static int BERTH_CHANGE_ENCODED() {
+        return BERTH_CHANGE_ENCODED;
     }
     private static final int BERTH_END_FINISHED = (int)1L;
     /**

@@ -5,6 +5,7 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.capacity.Chunking;
 import dev.berth.config.Finding.Severity;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
@@ -216,11 +217,26 @@ public record FleetSetup(
     return workers;
   }
 
+  /** Settings that this worker can't follow. */
+  private static void warnOfWaits(WorkerConfig worker, List<String> warnings) {
+    if (worker.contextWait().active() && worker.shape().attentionDp()) {
+      warnings.add(
+          worker.name()
+              + ": batch_wait_* is for workers without attention DP; here contexts don't wait for tokens");
+    } else if (worker.contextWait().active() && worker.shape().maxNumTokens() == 0) {
+      warnings.add(
+          worker.name()
+              + ": batch_wait_* is a share of max_num_tokens, which the file doesn't name:"
+              + " contexts don't wait");
+    }
+  }
+
   /** What planning says, and where a replay departs from the file. */
   private static List<String> warnings(DeploymentPlan planned, Options options) {
     var warnings = new ArrayList<String>();
     findings(planned, Severity.WARNING).forEach(finding -> warnings.add(finding.toString()));
     for (WorkerPlan worker : planned.workers()) {
+      warnOfWaits(worker.worker(), warnings);
       if (worker
           .plan()
           .filter(plan -> router(worker.worker(), plan) instanceof RouterChoice.KvAware)
@@ -275,6 +291,7 @@ public record FleetSetup(
         .capacity(config.capacityPolicy())
         .scheduler(config.scheduler())
         .router(router(config, plan))
+        .hold(hold(config, plan))
         .build();
   }
 
@@ -333,6 +350,17 @@ public record FleetSetup(
     return plan.shape().attentionDp()
         ? config.attentionDp().router(config.kv().reuse())
         : RouterChoice.DEFAULT;
+  }
+
+  /** Ranks wait for each other, a single one for its tokens; never both (spec 01 §9). */
+  private static ContextHold hold(WorkerConfig config, SeatPlan plan) {
+    int tokens = plan.shape().maxNumTokens();
+    if (plan.shape().attentionDp()) {
+      return config.attentionDp().hold();
+    }
+    return config.contextWait().active() && tokens > 0
+        ? new ContextHold.Batched(config.contextWait().rules())
+        : ContextHold.NEVER;
   }
 
   /** As told; else by memory; else by the file's own limit; else as many as are wanted. */

@@ -116,6 +116,7 @@ final class SglangReader implements ServingForms.Reader {
         CapacityRule.MAX_UTILIZATION,
         SchedulerKind.TWO_STAGE,
         AdpSettings.DEFAULT,
+        ContextWait.NONE,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * replicas)),
         node.line(),

@@ -84,6 +84,9 @@ final class TrtllmReader implements ServingForms.Reader {
         oneLoop ? CapacityRule.MAX_UTILIZATION : policy.orElse(CapacityRule.GUARANTEED_NO_EVICT),
         oneLoop ? SchedulerKind.ONE_LOOP : SchedulerKind.TWO_STAGE,
         node.findChild("attention_dp_config").map(AdpSettings::read).orElse(AdpSettings.DEFAULT),
+        new ContextWait(
+            node.optInt("batch_wait_timeout_iters", 0, 0, Integer.MAX_VALUE),
+            node.optDouble("batch_wait_max_tokens_ratio", 0, 0, 1)),
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * cp)),
         node.line(),

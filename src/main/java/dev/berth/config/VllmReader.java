@@ -75,6 +75,7 @@ final class VllmReader implements ServingForms.Reader {
         CapacityRule.MAX_UTILIZATION,
         SchedulerKind.TWO_STAGE,
         AdpSettings.DEFAULT,
+        ContextWait.NONE,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * dp)),
         node.line(),

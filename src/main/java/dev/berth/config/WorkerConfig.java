@@ -23,6 +23,7 @@ import java.util.OptionalInt;
  * @param capacityPolicy who is let in and how KV pages are promised
  * @param scheduler the design of an iteration
  * @param attentionDp attention-DP settings
+ * @param contextWait how long contexts wait for each other without attention DP
  * @param gpus devices of one server by the file's hardware block; empty if it names none
  * @param gpusNeeded devices of one server by its parallel sizes
  * @param line 1-based line of the worker in the file
@@ -40,6 +41,7 @@ public record WorkerConfig(
     CapacityRule capacityPolicy,
     SchedulerKind scheduler,
     AdpSettings attentionDp,
+    ContextWait contextWait,
     OptionalInt gpus,
     int gpusNeeded,
     int line,

@@ -697,6 +697,14 @@ public final class Engine implements AutoCloseable {
   }
 
   private Submission offer(Request request) {
+    if (request.encoderTokens() > 0 && config.role() != WorkerRole.GENERATION) {
+      return refused(
+          Submission.Reason.OTHER,
+          request.encoderTokens(),
+          0,
+          "encoder input of %d tokens: an engine's runners run no encoders"
+              .formatted(request.encoderTokens()));
+    }
     try {
       return switch (group.offer(request)) {
         case Outcome.Queued ignored -> Submission.ACCEPTED;

@@ -49,6 +49,9 @@ import java.util.Set;
  * @param ownPolicy who is let in, in place of {@code capacity}, by which pages are promised
  *     nevertheless
  * @param router how new requests are placed on ranks
+ * @param hold what holds contexts back
+ * @param encoderWait how long encoder work waits for more of it; {@link BatchWait.Rules#NONE}: it
+ *     is started at once
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -66,7 +69,9 @@ public record EngineConfig(
     CapacityRule capacity,
     SchedulerKind scheduler,
     Optional<CapacityPolicy> ownPolicy,
-    RouterChoice router) {
+    RouterChoice router,
+    ContextHold hold,
+    EncoderWait encoderWait) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -99,6 +104,10 @@ public record EngineConfig(
     if (gate.active() && role != WorkerRole.GENERATION) {
       throw new IllegalArgumentException("a fill gate needs a generation-only worker");
     }
+    hold.impossible(plan)
+        .ifPresent(reason -> {
+          throw new IllegalArgumentException(reason);
+        });
     if (scheduler == SchedulerKind.ONE_LOOP && capacity != CapacityRule.MAX_UTILIZATION) {
       throw new IllegalArgumentException(
           "capacity policy "
@@ -273,7 +282,7 @@ public record EngineConfig(
     int maxBlocks = Math.toIntExact(maxBlocks(plan.shape()));
     return KvConfig.of(plan.leases(), maxBlocks, paged.indexBlocks())
         .withReserved(rows - plan.leases().count())
-        .withSequences(plan.spendableLeases(), 0)
+        .withSequences(plan.spendableLeases() + 1, 0) // the dummy's
         .withScopes(paged.scopes(), 1)
         .withPartialReuse(paged.partialReuse())
         .withPriorities(35, paged.offloadMinPriority())
@@ -382,6 +391,16 @@ public record EngineConfig(
     return loop() == Loop.PIPELINE ? NativeCore.Padding.BEFORE : NativeCore.Padding.BOTH;
   }
 
+  /** Without overlap who retires or waits for the scheduler is no work (spec 01 §7.1). */
+  private NativeCore.PadCount padCount() {
+    if (transfer == Transfer.NONE) {
+      return NativeCore.PadCount.ACTIVE;
+    }
+    return loop() == Loop.NON_OVERLAP
+        ? NativeCore.PadCount.SCHEDULABLE
+        : NativeCore.PadCount.KV_HERE;
+  }
+
   /** The native configuration of one rank on one stage. */
   NativeCore.CoreConfig core(int stage) {
     boolean marks =
@@ -416,7 +435,8 @@ public record EngineConfig(
         kv instanceof KvSetup.Paged paged ? paged.paused().ordinal() : 0,
         kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS,
         scheduler == SchedulerKind.ONE_LOOP,
-        ownPolicy.isPresent());
+        ownPolicy.isPresent(),
+        padCount());
   }
 
   /** Collects what differs from the defaults. For one thread; may be used again. */
@@ -437,6 +457,8 @@ public record EngineConfig(
     private SchedulerKind scheduler = SchedulerKind.TWO_STAGE;
     private Optional<CapacityPolicy> ownPolicy = Optional.empty();
     private RouterChoice router = RouterChoice.DEFAULT;
+    private ContextHold hold = ContextHold.NEVER;
+    private EncoderWait encoderWait = EncoderWait.NONE;
 
     private Builder(SeatPlan plan, WorkerRole role) {
       this.plan = plan;
@@ -462,6 +484,8 @@ public record EngineConfig(
       scheduler = from.scheduler;
       ownPolicy = from.ownPolicy;
       router = from.router;
+      hold = from.hold;
+      encoderWait = from.encoderWait;
     }
 
     /** Another plan, all else as it is: the mark too. */
@@ -563,6 +587,18 @@ public record EngineConfig(
       return this;
     }
 
+    /** What holds contexts back. */
+    public Builder hold(ContextHold contexts) {
+      hold = contexts;
+      return this;
+    }
+
+    /** How long encoder work waits for more of it. */
+    public Builder encoderWait(EncoderWait wait) {
+      encoderWait = wait;
+      return this;
+    }
+
     /**
      * The configuration.
      *
@@ -587,7 +623,9 @@ public record EngineConfig(
           capacity,
           scheduler,
           ownPolicy,
-          router);
+          router,
+          hold,
+          encoderWait);
     }
   }
 }

@@ -52,7 +52,9 @@ public record Arm(
         engine.capacity(),
         engine.scheduler(),
         engine.ownPolicy(),
-        engine.router());
+        engine.router(),
+        engine.hold(),
+        engine.encoderWait());
   }
 
   /** The effective plan in one line. */
@@ -74,6 +76,8 @@ public record Arm(
             ? ""
             : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
         + (engine.scheduler() == dev.berth.capacity.SchedulerKind.ONE_LOOP ? ", one loop" : "")
+        + engine.hold().describe()
+        + (engine.encoderWait().rules().active() ? ", encoders wait for each other" : "")
         + ", "
         + engine.policies().id();
   }

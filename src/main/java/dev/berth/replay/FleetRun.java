@@ -241,10 +241,16 @@ public final class FleetRun implements AutoCloseable {
   private int deliverTransfers() {
     int delivered = 0;
     while (transfers.nextAt() <= now) {
-      RankEngine engine = group.engine(transfers.rank());
-      times.firstToken((int) engine.table().tag(transfers.row()), transfers.nextAt());
+      RankEngine first = group.engine(transfers.rank());
+      if (transfers.kind() == TransferQueue.Kind.TRANSFER) {
+        times.firstToken((int) first.table().tag(transfers.row()), transfers.nextAt());
+      }
       for (int stage = 0; stage < config.stages(); stage++) {
-        group.engine(transfers.rank(), stage).transferArrived(transfers.row(), transfers.request());
+        RankEngine engine = group.engine(transfers.rank(), stage);
+        switch (transfers.kind()) {
+          case TRANSFER -> engine.transferArrived(transfers.row(), transfers.request());
+          case ENCODER -> engine.encoded(transfers.row(), transfers.request());
+        }
       }
       transfers.remove();
       delivered++;
@@ -252,7 +258,7 @@ public final class FleetRun implements AutoCloseable {
     return delivered;
   }
 
-  /** Starts transfers and writes down who ended; the number of transfers started. */
+  /** Starts transfers and encoders and writes down who ended; how many were started. */
   private int settle() {
     int receives = 0;
     for (int rank = 0; rank < config.ranks(); rank++) {
@@ -261,9 +267,9 @@ public final class FleetRun implements AutoCloseable {
       for (int i = 0; i < started; i++) {
         int row = engine.receiveRow(i);
         double at = now + transfer.micros(engine.table().promptTokens(row));
-        transfers.add(at, rank, row, engine.table().id(row));
+        transfers.add(at, TransferQueue.Kind.TRANSFER, rank, row, engine.table().id(row));
       }
-      receives += started;
+      receives += started + startEncoders(engine);
       int n = engine.ended();
       for (int i = 0; i < n; i++) {
         int tag = (int) engine.endedTag(i);
@@ -275,6 +281,17 @@ public final class FleetRun implements AutoCloseable {
       totals.add(engine);
     }
     return receives;
+  }
+
+  /** Those of one iteration are one batch: all of it is there at once. */
+  private int startEncoders(RankEngine engine) {
+    int started = engine.encodes();
+    double at = now + cost.encoderMicros(engine.encoderTokens());
+    for (int i = 0; i < started; i++) {
+      int row = engine.encodeRow(i);
+      transfers.add(at, TransferQueue.Kind.ENCODER, engine.rank(), row, engine.table().id(row));
+    }
+    return started;
   }
 
   /** What came of it so far; who waits for what, if not all is done. */

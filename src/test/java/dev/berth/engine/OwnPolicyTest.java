@@ -142,6 +142,8 @@ class OwnPolicyTest {
         i.paused(),
         i.held(),
         i.canQueue(),
+        i.contextsHeld(),
+        i.encodes(),
         i.tokensOut(),
         i.done(),
         i.seats(),

@@ -492,7 +492,8 @@ class RankEngineTest {
           c.pause(),
           c.prefixSharing(),
           c.oneLoop(),
-          c.selects());
+          c.selects(),
+          c.padCount());
     }
 
     /** The sizes that are compared are those of the pools, not the plan's own a second time. */

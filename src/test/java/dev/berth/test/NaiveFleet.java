@@ -4,6 +4,7 @@ package dev.berth.test;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
@@ -50,6 +51,8 @@ public final class NaiveFleet {
     boolean lease;
     long pages;
     boolean cancelled;
+    boolean encoderPending; // its encoder hasn't been started
+    boolean encoderRuns;
     String end = "";
 
     Sequence(Request request, int maxNewTokens, RequestState state) {
@@ -58,6 +61,11 @@ public final class NaiveFleet {
       this.maxNewTokens = maxNewTokens;
       this.state = state;
       this.context = state == RequestState.GENERATION_INIT ? request.promptTokens() : 0;
+      this.encoderPending = prefills() && request.encoderTokens() > 0;
+    }
+
+    boolean awaitsEncoder() {
+      return prefills() && (encoderPending || encoderRuns);
     }
 
     boolean prefills() {
@@ -93,6 +101,9 @@ public final class NaiveFleet {
     final List<String> done = new ArrayList<>();
     final Map<WaitReason, Integer> deferred = new EnumMap<>(WaitReason.class);
     boolean padded;
+    boolean late; // the dummy came after scheduling
+    int encoderWaited;
+    final List<Long> encodes = new ArrayList<>();
     Batch batch = new Batch();
     int resident;
     int tokensOut;
@@ -135,6 +146,8 @@ public final class NaiveFleet {
       List<Integer> paused,
       boolean held,
       boolean canQueue,
+      boolean contextsHeld,
+      List<List<Long>> encodes,
       List<Integer> tokensOut,
       List<List<String>> done,
       List<Integer> seats,
@@ -155,6 +168,11 @@ public final class NaiveFleet {
   private final Map<Long, RequestState> news =
       new HashMap<>(); // what happens to a transfer before the next step
   private final Set<Long> cancels = new HashSet<>();
+  private final Set<Long> encoded = new HashSet<>();
+  private boolean contextDummy;
+  private int unbalanced; // iterations that contexts were held because ranks differ
+  private int balanced; // that they were held although they don't, for more of them
+  private int waitedForTokens;
   private boolean gateOpen;
   private long fetched;
   private long ramp;
@@ -196,6 +214,20 @@ public final class NaiveFleet {
   /** The KV of a request arrived, or its transfer failed, before the next step. */
   public void transferOver(long id, RequestState becomes) {
     news.put(id, becomes);
+  }
+
+  /** The output of a request's encoder is here, before the next step. */
+  public void encoded(long id) {
+    encoded.add(id);
+  }
+
+  /** Requests whose encoder runs. */
+  public List<Long> encoding() {
+    return ranks.stream()
+        .flatMap(r -> r.active.stream())
+        .filter(s -> s.encoderRuns)
+        .map(s -> s.request.id())
+        .toList();
   }
 
   /** Requests whose KV is on the way. */
@@ -264,6 +296,14 @@ public final class NaiveFleet {
       weighRetiring(popped, routable, load, beside);
     }
     int expected = route(popped, routable, load, beside, assigned);
+    if (config.plan().shape().disaggregated() && !popped.isEmpty()) {
+      contextDummy =
+          switch (config.role()) {
+            case CONTEXT -> true;
+            case GENERATION -> false;
+            case AGGREGATED -> contextDummy;
+          };
+    }
 
     // what happened since, then who arrives
     for (int r = 0; r < n; r++) {
@@ -278,16 +318,19 @@ public final class NaiveFleet {
     }
     news.clear();
     cancels.clear();
+    encoded.clear();
 
     // pad, schedule, pad (§7.1, §7.2)
-    for (Rank rank : ranks) {
+    for (int r = 0; r < n; r++) {
+      Rank rank = ranks.get(r);
       rank.batch = new Batch();
       rank.claimed.clear();
       rank.hadLease.clear();
       rank.grown.clear();
       rank.paused = 0;
       boolean fills = held;
-      boolean before = adp && !fills && expected > 0 && forwardable(rank) == 0;
+      boolean before =
+          adp && !fills && Math.max(expected, routable[r]) > 0 && forwardable(rank) == 0;
       if (config.scheduler() == SchedulerKind.ONE_LOOP) {
         scheduleInOneLoop(rank);
       } else {
@@ -302,14 +345,24 @@ public final class NaiveFleet {
               && rank.batch.size() == 0
               && !rank.active.isEmpty()
               && rank.active.size() < cap;
-      rank.padded = before || after;
+      boolean context = before && contextDummy;
+      int dummyTokens = context ? 1 : 1 + config.plan().shape().draftTokens();
+      int dummyPages = Math.ceilDiv(dummyTokens, config.plan().shape().tokensPerBlock());
+      // All its pages are free, or there is none; requests come first.
+      rank.padded = (before || after) && dummyPages <= freePages(rank);
+      rank.late = after;
       rank.batch.dummy = rank.padded;
     }
 
     // vote (§7): one empty rank vetoes the forward everywhere
     boolean canQueue = ranks.stream().allMatch(r -> r.batch.size() > 0);
     boolean launched = canQueue && !held;
+    boolean contextsHeld = holdsContexts();
     for (Rank rank : ranks) {
+      if (contextsHeld) {
+        dropContexts(rank);
+      }
+      encode(rank);
       if (launched) {
         launch(rank.batch);
       } else {
@@ -349,6 +402,8 @@ public final class NaiveFleet {
             each(r -> r.paused),
             held,
             canQueue,
+            contextsHeld,
+            each(r -> List.copyOf(r.encodes)),
             each(r -> r.tokensOut),
             each(r -> r.done.stream().sorted().toList()),
             each(r -> (int) r.holders().stream().filter(s -> s.seat).count()),
@@ -358,6 +413,96 @@ public final class NaiveFleet {
 
   private <T> List<T> each(java.util.function.Function<Rank, T> what) {
     return ranks.stream().map(what).toList();
+  }
+
+  /** §9: what each rank scheduled, before an empty batch was padded. */
+  private boolean holdsContexts() {
+    List<Integer> contexts = each(r -> contexts(r) + (earlyDummy(r) && contextDummy ? 1 : 0));
+    List<Integer> real = each(r -> r.batch.positions.size() - contexts(r));
+    List<Integer> generations =
+        each(
+            r -> r.batch.positions.size() - contexts(r) + (earlyDummy(r) && !contextDummy ? 1 : 0));
+    return switch (config.hold()) {
+      case ContextHold.Never ignored -> false;
+      case ContextHold.Batched(var rules) -> {
+        boolean few = ranks.getFirst().batch.tokens() < rules.tokenRatio() * tokenLimit;
+        if (contexts.getFirst() == 0 || generations.getFirst() == 0) {
+          yield false;
+        }
+        boolean waits = few && waitedForTokens < rules.timeoutIterations();
+        waitedForTokens = waits ? waitedForTokens + 1 : 0;
+        yield waits;
+      }
+      case ContextHold.Balanced(var rules) -> {
+        boolean work = generations.stream().allMatch(g -> g > 0);
+        if (generations.stream().allMatch(g -> g < batchPositions)
+            && contexts.stream().allMatch(c -> c > 0)) {
+          unbalanced = 0;
+          if (!work) {
+            yield false;
+          }
+          boolean more = balanced < rules.batchingWaitIterations();
+          balanced = more ? balanced + 1 : 0;
+          yield more;
+        }
+        unbalanced++;
+        boolean low = real.stream().anyMatch(g -> g < rules.minGenerations());
+        int limit = low ? rules.lowOccupancyTimeoutIterations() : rules.timeoutIterations();
+        boolean runs = !work || unbalanced >= limit;
+        unbalanced = runs ? 0 : unbalanced;
+        yield !runs;
+      }
+    };
+  }
+
+  private static int contexts(Rank rank) {
+    return (int) rank.batch.positions.stream().filter(Position::context).count();
+  }
+
+  private static boolean earlyDummy(Rank rank) {
+    return rank.batch.dummy && !rank.late;
+  }
+
+  private static void dropContexts(Rank rank) {
+    for (Position p : List.copyOf(rank.batch.positions)) {
+      if (p.context) {
+        rank.batch.positions.remove(p);
+        giveBack(rank, p.sequence);
+        rank.defer(WaitReason.GATE);
+      }
+    }
+  }
+
+  private static void giveBack(Rank rank, Sequence s) {
+    if (rank.claimed.remove(s)) {
+      s.seat = false;
+      if (!rank.hadLease.contains(s)) {
+        s.lease = false;
+        s.pages = 0;
+      }
+    }
+  }
+
+  /** All that waits begins, or nothing. */
+  private void encode(Rank rank) {
+    rank.encodes.clear();
+    List<Sequence> pending = rank.active.stream().filter(s -> s.encoderPending).toList();
+    long tokens = pending.stream().mapToLong(s -> s.request.encoderTokens()).sum();
+    var rules = config.encoderWait().rules();
+    if (pending.isEmpty()) {
+      return;
+    }
+    if (tokens < rules.tokenRatio() * config.encoderWait().maxTokens()
+        && rank.encoderWaited < rules.timeoutIterations()) {
+      rank.encoderWaited++;
+      return;
+    }
+    rank.encoderWaited = 0;
+    for (Sequence s : pending) {
+      s.encoderPending = false;
+      s.encoderRuns = true;
+      rank.encodes.add(s.request.id());
+    }
   }
 
   /** §8.1; asked about what the gather shows, so that all ranks open in the same iteration. */
@@ -498,6 +643,9 @@ public final class NaiveFleet {
         transferIsOver(rank, s, becomes);
       }
     }
+    rank.active.stream()
+        .filter(s -> encoded.contains(s.request.id()))
+        .forEach(s -> s.encoderRuns = false);
     for (Sequence s : List.copyOf(rank.active)) {
       if (cancels.contains(s.request.id())) {
         s.cancelled = true;
@@ -522,13 +670,18 @@ public final class NaiveFleet {
     }
   }
 
-  /** §7.1: retirees count; requests whose KV isn't here don't, where there is a transceiver. */
+  /**
+   * §7.1: retirees count; requests whose KV isn't here don't, where there is a transceiver; without
+   * overlap retirees don't either.
+   */
   private int forwardable(Rank rank) {
     int count = 0;
     for (Sequence s : rank.active) {
       boolean noKv =
           s.state == RequestState.GENERATION_INIT || s.state == RequestState.GENERATION_TRANSFER;
-      count += config.transfer() == EngineConfig.Transfer.TRANSCEIVER && noKv ? 0 : 1;
+      boolean scheduled = !s.retiring() || overlap || stages > 1;
+      boolean receives = config.transfer() == EngineConfig.Transfer.TRANSCEIVER;
+      count += receives && (noKv || !scheduled) ? 0 : 1;
     }
     return count;
   }
@@ -642,6 +795,8 @@ public final class NaiveFleet {
     for (Sequence s : rank.active) {
       if (s.state == RequestState.GENERATION_TRANSFER) {
         rank.defer(WaitReason.TRANSFER);
+      } else if (s.awaitsEncoder()) {
+        rank.defer(WaitReason.ENCODER);
       } else if (s.state.value() < RequestState.CONTEXT_INIT.value()) {
         continue;
       } else if (s.state.value() >= config.rangeEnd()) {
@@ -652,6 +807,8 @@ public final class NaiveFleet {
         (s.prefills() ? contexts : generations).add(s);
       }
     }
+    // What has begun runs (docs/policies.md, D10): it may be behind who waited for its encoder.
+    contexts.sort(Comparator.comparing(s -> s.context == 0));
     int each = 1 + config.plan().shape().draftTokens();
     for (Sequence s : generations) {
       WaitReason reason =
@@ -1047,13 +1204,7 @@ public final class NaiveFleet {
         rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
       } else {
         rank.defer(WaitReason.TOKENS);
-        if (rank.claimed.remove(s)) {
-          s.seat = false;
-          if (!rank.hadLease.contains(s)) {
-            s.lease = false;
-            s.pages = 0;
-          }
-        }
+        giveBack(rank, s);
       }
     }
   }
@@ -1065,7 +1216,8 @@ public final class NaiveFleet {
 
   private boolean inside(Sequence s) {
     return s.state == RequestState.GENERATION_INIT
-        || (s.state.value() >= RequestState.CONTEXT_INIT.value()
+        || (!s.awaitsEncoder()
+            && s.state.value() >= RequestState.CONTEXT_INIT.value()
             && s.state.value() < config.rangeEnd());
   }
 
@@ -1076,9 +1228,12 @@ public final class NaiveFleet {
   }
 
   private static WaitReason outside(Sequence s) {
-    return s.state == RequestState.GENERATION_TRANSFER
-        ? WaitReason.TRANSFER
-        : s.retiring() ? WaitReason.RETIRING : WaitReason.NONE;
+    if (s.state == RequestState.GENERATION_TRANSFER) {
+      return WaitReason.TRANSFER;
+    } else if (s.awaitsEncoder()) {
+      return WaitReason.ENCODER;
+    }
+    return s.retiring() ? WaitReason.RETIRING : WaitReason.NONE;
   }
 
   /** It holds pages, can begin again, and nothing that was launched writes them. */

@@ -3,6 +3,9 @@ package dev.berth.engine.log;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
@@ -40,6 +43,12 @@ final class ConfigText {
   private static final String KIND = ".is";
   private static final String OWN_POLICY = "ownPolicy";
 
+  /**
+   * Settings of the first logs, which are always named. One that came later is named where it isn't
+   * as by default: so a log stays the same whatever settings come.
+   */
+  private static final int ALWAYS = 16;
+
   /** Kinds of a setting that has several, each with its defaults. */
   private static final Map<Class<?>, Record> VARIANTS =
       Map.of(
@@ -50,7 +59,13 @@ final class ConfigText {
           RouterChoice.KvAware.class,
           new RouterChoice.KvAware(KvAwareRouter.Options.DEFAULTS),
           RouterChoice.Conversation.class,
-          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS));
+          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS),
+          ContextHold.Never.class,
+          new ContextHold.Never(),
+          ContextHold.Balanced.class,
+          new ContextHold.Balanced(BalanceGate.Rules.DEFAULT),
+          ContextHold.Batched.class,
+          new ContextHold.Batched(BatchWait.Rules.NONE));
 
   private ConfigText() {}
 
@@ -73,7 +88,14 @@ final class ConfigText {
           "a decision log names policies, it can't keep one of the caller's own: such an engine can't be logged");
     }
     var text = new LinkedHashMap<String, String>();
-    write("", config, text);
+    Record defaults = EngineConfig.of(config.plan(), config.role());
+    RecordComponent[] components = EngineConfig.class.getRecordComponents();
+    for (int i = 0; i < components.length; i++) {
+      Object value = get(components[i], config);
+      if (i < ALWAYS || !value.equals(get(components[i], defaults))) {
+        write(components[i].getName(), value, text);
+      }
+    }
     return text;
   }
 

@@ -7,7 +7,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
 import dev.berth.engine.Batch;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
+import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
@@ -615,10 +619,16 @@ class DecisionLogTest {
       assertThat(read.withPolicies(config.policies(), config.capacity()).gate())
           .isEqualTo(config.gate());
     }
+    EngineConfig all =
+        TestConfig.overlap(2, 4).build().toBuilder()
+            .hold(new ContextHold.Balanced(BalanceGate.Rules.DEFAULT))
+            .encoderWait(new EncoderWait(new BatchWait.Rules(3, 0.5), 100))
+            .build();
+    assertThat(ConfigText.read(ConfigText.write(all)).hold()).isEqualTo(all.hold());
     for (RecordComponent component : EngineConfig.class.getRecordComponents()) {
       // A policy of the caller's own has no name; an engine with one isn't logged.
       boolean named = component.getType() != Optional.class;
-      assertThat(ConfigText.write(contexts().build()).keySet())
+      assertThat(ConfigText.write(all).keySet())
           .as("the setting %s", component.getName())
           .matches(names ->
               named
@@ -677,6 +687,7 @@ class DecisionLogTest {
             "children",
             "tag",
             "terms",
-            "route");
+            "route",
+            "encoderTokens");
   }
 }
