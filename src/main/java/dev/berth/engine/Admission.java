@@ -4,6 +4,7 @@ package dev.berth.engine;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
+import dev.berth.request.RankOccupancy;
 import dev.berth.request.Request;
 import dev.berth.request.RequestBatch;
 import dev.berth.request.SchedulingParams;
@@ -14,6 +15,12 @@ import dev.berth.route.MatchSource;
 import dev.berth.route.PrefixMatches;
 import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.BitSet;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate
@@ -24,8 +31,6 @@ import dev.berth.route.RankState;
 public final class Admission {
   private final EngineConfig config;
   private final boolean attentionDp;
-  private final int cap;
-  private final int fleetCapacity;
   private final int firstFrame;
   private final WaitingQueue queue;
   private final AdpRouter router;
@@ -34,6 +39,25 @@ public final class Admission {
   private final Assignment assignment = new Assignment();
   private final MatchSource matches;
   private PrefixMatches routed = PrefixMatches.NONE;
+
+  private final BitSet closedRanks = new BitSet();
+  private final MemorySegment rankTokens;
+  private int cap;
+  private int fleetCapacity;
+
+  /** What a request that insists on a rank finds there: a rank that takes none is full. */
+  private final RankOccupancy occupancy =
+      new RankOccupancy() {
+        @Override
+        public int ranks() {
+          return loads.ranks();
+        }
+
+        @Override
+        public int activeRequests(int rank) {
+          return loads.isClosed(rank) ? Integer.MAX_VALUE : loads.activeRequests(rank);
+        }
+      };
 
   private long decided = -1;
   private long askedAbout;
@@ -44,9 +68,14 @@ public final class Admission {
   private long voted = -1;
   private long votedAbout;
   private boolean noneEmpty;
+  private boolean contextsHeld;
+  private final @Nullable BalanceGate balance;
+  private final @Nullable BatchWait wait;
+  private DummyRole dummyRole = DummyRole.GENERATION;
 
   private long budget;
   private boolean idle;
+  private boolean faulted;
   private boolean held;
   private boolean progress;
   private long decisionHash;
@@ -70,8 +99,7 @@ public final class Admission {
   public Admission(EngineConfig config, int stage, MatchSource matches) {
     this.config = config;
     this.attentionDp = config.plan().shape().attentionDp();
-    this.cap = config.plan().admissionCap();
-    this.fleetCapacity = config.plan().fleetCapacity();
+    this.rankTokens = Arena.ofAuto().allocate(ValueLayout.JAVA_INT, config.ranks());
     this.firstFrame = stage * config.ranks();
     this.queue =
         attentionDp
@@ -80,6 +108,61 @@ public final class Admission {
     this.router = config.router().router(config.cap());
     this.matches = matches;
     this.gateOpen = !config.gate().active();
+    this.balance =
+        config.hold() instanceof ContextHold.Balanced(var rules)
+            ? new BalanceGate(rules, config.plan().batchPositions().count())
+            : null;
+    this.wait =
+        config.hold() instanceof ContextHold.Batched(var rules)
+            ? new BatchWait(rules, config.plan().shape().maxNumTokens())
+            : null;
+    limit(config.plan().admissionCap());
+  }
+
+  /**
+   * From the next decision on each rank takes at most that many requests. On every stage alike,
+   * between the same iterations.
+   *
+   * @param admissionCap 1 to the plan's
+   */
+  void limit(int admissionCap) {
+    if (admissionCap < 1 || admissionCap > config.plan().admissionCap()) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "%d requests a rank: 1 to %d".formatted(admissionCap, config.plan().admissionCap()));
+    }
+    cap = admissionCap;
+    setCapacity();
+  }
+
+  /** From the next decision on a rank takes no new requests. What it has goes on. */
+  void closeRank(int rank) {
+    closedRanks.set(Objects.checkIndex(rank, config.ranks()));
+    setCapacity();
+  }
+
+  /** From the next decision on a rank takes new requests again. */
+  void openRank(int rank) {
+    closedRanks.clear(Objects.checkIndex(rank, config.ranks()));
+    setCapacity();
+  }
+
+  private void setCapacity() {
+    boolean asPlanned = cap == config.plan().admissionCap() && closedRanks.isEmpty();
+    fleetCapacity =
+        asPlanned
+            ? config.plan().fleetCapacity()
+            : cap * (config.ranks() - closedRanks.cardinality());
+  }
+
+  /** Most requests that may be admitted, on all ranks that take new ones. */
+  public int capacity() {
+    return fleetCapacity;
+  }
+
+  /** True if a rank takes no new requests. */
+  public boolean isClosed(int rank) {
+    return closedRanks.get(rank);
   }
 
   /**
@@ -114,41 +197,92 @@ public final class Admission {
         (long) board.stride() * Long.BYTES,
         RankState.WORDS,
         config.ranks());
-    idle = FleetRules.idle(loads.live(), queue.size());
+    for (int rank = closedRanks.nextSetBit(0); rank >= 0; rank = closedRanks.nextSetBit(rank + 1)) {
+      loads.close(rank);
+    }
+    faulted = board.faulted();
+    idle = !faulted && FleetRules.idle(loads.live(), queue.size());
     popped.clear();
     decisionHash = 0;
-    askGate(board);
-    if (!idle) {
+    if (faulted) {
+      held = false;
+      progress = false;
+      route();
+    } else {
+      askGate(board);
+    }
+    if (!idle && !faulted) {
       pop();
-      routed = gatherMatches();
-      router.route(loads, popped, routed, cap, assignment);
+      route();
       giveBackUnassigned();
+      chooseDummy();
       hashAssignment();
     }
     decided = board.sequence(); // last: a decision that failed is none
     askedAbout = board.hash();
   }
 
+  private void route() {
+    routed = gatherMatches();
+    router.route(loads, popped, routed, cap, assignment);
+  }
+
   /**
-   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward
-   * everywhere. Asking again about the same board gives the same answer.
+   * What the ranks of the stage scheduled decides what runs: whether the fleet may launch (spec 01
+   * §7: a rank without a batch vetoes the forward everywhere) and whether contexts are held (§9).
+   * Asking again about the same board changes nothing.
    *
    * @throws BerthException DIVERGED if the frames aren't those that another rank asked about, or if
    *     a rank admitted otherwise
    */
-  boolean noneEmpty(FrameBoard board) {
+  void vote(FrameBoard board) {
     if (board.sequence() == voted) {
       requireSame(board, votedAbout);
-      return noneEmpty;
+      return;
     }
     noneEmpty = true;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
       noneEmpty &= FleetRules.votesToQueue(board.word(r, Payload.BATCH));
       requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
     }
+    contextsHeld = holdsContexts(board);
+    for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+      long left = contextsHeld ? board.word(r, Payload.CONTEXT_TOKENS) : 0;
+      rankTokens.setAtIndex(
+          ValueLayout.JAVA_INT, r - firstFrame, (int) (board.word(r, Payload.TOKENS) - left));
+    }
     voted = board.sequence(); // last: a vote that failed is none
     votedAbout = board.hash();
-    return noneEmpty;
+  }
+
+  private boolean holdsContexts(FrameBoard board) {
+    if (balance != null) {
+      balance.begin();
+      for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+        balance.rank(
+            (int) board.word(r, Payload.CONTEXTS),
+            (int) board.word(r, Payload.GENERATIONS),
+            (int) board.word(r, Payload.REAL_GENERATIONS));
+      }
+      return balance.decide() == BalanceGate.Decision.HOLD;
+    }
+    return wait != null
+        && wait.contexts(
+                board.word(firstFrame, Payload.CONTEXTS),
+                board.word(firstFrame, Payload.GENERATIONS),
+                board.word(firstFrame, Payload.TOKENS))
+            == BalanceGate.Decision.HOLD;
+  }
+
+  /** Only in a disaggregated fleet are there requests of one kind. */
+  private void chooseDummy() {
+    if (config.plan().shape().disaggregated()) {
+      dummyRole =
+          FleetRules.dummyRole(
+              dummyRole,
+              config.role() == WorkerRole.CONTEXT ? admitted() : 0,
+              config.role() == WorkerRole.GENERATION ? admitted() : 0);
+    }
   }
 
   /** Every rank computes the admission itself; one that came to another must never run. */
@@ -188,7 +322,7 @@ public final class Admission {
   }
 
   private void pop() {
-    budget = FleetRules.budget(fleetCapacity, loads.routable());
+    budget = FleetRules.budget(fleetCapacity, routableWhereOpen());
     if (held) {
       rampCap = FleetRules.ramp(rampCap, config.ranks(), fleetCapacity);
       budget = Math.min(budget, rampCap);
@@ -197,11 +331,19 @@ public final class Admission {
     }
     int allowed = (int) Math.max(0, budget);
     if (attentionDp) {
-      queue.pop(allowed, loads, cap, popped);
+      queue.pop(allowed, occupancy, cap, popped);
     } else {
       queue.pop(allowed, popped);
     }
     fetched += popped.size();
+  }
+
+  private long routableWhereOpen() {
+    long routable = loads.routable();
+    for (int rank = closedRanks.nextSetBit(0); rank >= 0; rank = closedRanks.nextSetBit(rank + 1)) {
+      routable -= loads.activeRequests(rank);
+    }
+    return routable;
   }
 
   /** Only what every rank computes alike decides whether matches are asked for. */
@@ -240,6 +382,18 @@ public final class Admission {
     return idle;
   }
 
+  /**
+   * A rank's runner failed in the iteration before: this one ends what it ran, and nothing else.
+   */
+  public boolean faulted() {
+    return faulted;
+  }
+
+  /** Tokens of each rank's batch as the vote left it, {@code int32[ranks]}. */
+  MemorySegment rankTokens() {
+    return rankTokens;
+  }
+
   /** A gate holds the forward in this iteration. */
   public boolean held() {
     return held;
@@ -248,6 +402,21 @@ public final class Admission {
   /** While held: did any rank receive KV since the last gather? */
   public boolean progress() {
     return progress;
+  }
+
+  /** Does every rank of the stage have a batch, as of the last vote? */
+  boolean noneEmpty() {
+    return noneEmpty;
+  }
+
+  /** No context runs in this iteration, as of the last vote. */
+  public boolean contextsHeld() {
+    return contextsHeld;
+  }
+
+  /** What a dummy of this iteration does. */
+  public DummyRole dummyRole() {
+    return dummyRole;
   }
 
   /** Is the fill over? */

@@ -289,7 +289,7 @@ final class WorldDraw {
                 ? between(0, 3) / 2.0
                 : Request.DEFAULT_PRIORITY,
             SchedulingParams.NONE,
-            config.gate().active() || !oneIn(16) ? 0 : between(1, 2), // a fill counts requests
+            0,
             number,
             ServiceTerms.NONE,
             config.router() instanceof RouterChoice.Conversation

@@ -150,7 +150,7 @@ class BugCasesTest {
   @ParameterizedTest
   @CsvSource({"0, 5", "1, 50"})
   void paddingIsNoGenerationOfTheBalanceGate(int realOnRankZero, int heldAtMost) {
-    var gate = new BalanceGate(new BalanceGate.Rules(8, 50, 0, 1, 5));
+    var gate = new BalanceGate(new BalanceGate.Rules(50, 0, 1, 5), 8);
     int iterations = 0;
     BalanceGate.Decision decision;
     do {

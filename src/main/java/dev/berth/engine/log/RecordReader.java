@@ -4,6 +4,9 @@ package dev.berth.engine.log;
 import dev.berth.BerthException;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap.Change;
+import dev.berth.engine.GroupTap.Fault;
+import dev.berth.engine.GroupTap.Hold;
+import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.log.LogException.Kind;
 import dev.berth.request.WaitReason;
@@ -13,6 +16,9 @@ import java.util.Map;
 /** Reads records: the opposite of {@link Recorder}. */
 final class RecordReader {
   private static final Change[] CHANGES = Change.values();
+  private static final Fault[] FAULTS = Fault.values();
+  private static final Hold[] HOLDS = Hold.values();
+  private static final Placement[] PLACEMENTS = Placement.values();
   private static final WaitReason[] REASONS = WaitReason.values();
   private static final int MOST_SETTINGS = 4096;
   private static final long MOST_ENGINES = 1 << 14;
@@ -88,15 +94,40 @@ final class RecordReader {
         yield new LogRecord.Withdraw(in.signed(), waited);
       }
       case LogFormat.CHANGE -> {
-        int which = in.index("rank and change", state.frames.length * CHANGES.length);
-        int row = in.count("a row");
-        changedId += in.signed();
-        yield new LogRecord.Changed(
-            which / CHANGES.length, CHANGES[which % CHANGES.length], row, changedId);
+        int which = in.index("rank and change", state.frames.length * LogFormat.FIRST_CHANGES);
+        yield changed(which / LogFormat.FIRST_CHANGES, which % LogFormat.FIRST_CHANGES);
+      }
+      case LogFormat.OTHER_CHANGE -> {
+        int frame = in.index("a rank", state.frames.length);
+        yield changed(frame, in.index("a change", CHANGES.length));
       }
       case LogFormat.STOP -> {
         int frame = in.index("a rank", state.frames.length);
         yield new LogRecord.Stop(frame, in.count("a batch position"));
+      }
+      case LogFormat.LOST -> {
+        int frame = in.index("a rank", state.frames.length);
+        yield new LogRecord.Lost(frame, in.count("a batch position"));
+      }
+      case LogFormat.FAULT -> {
+        int which = in.index("rank and fault", config.ranks() * FAULTS.length);
+        yield new LogRecord.Faulted(which / FAULTS.length, FAULTS[which % FAULTS.length]);
+      }
+      case LogFormat.HOLD -> {
+        int which = in.index("rank and hold", state.frames.length * HOLDS.length);
+        int row = in.count("a row");
+        changedId += in.signed();
+        yield new LogRecord.Held(which / HOLDS.length, HOLDS[which % HOLDS.length], row, changedId);
+      }
+      case LogFormat.TAKE_BACK -> {
+        int rank = in.index("a rank", config.ranks());
+        yield new LogRecord.TakenBack(rank, in.signed());
+      }
+      case LogFormat.LIMIT -> new LogRecord.Limited(in.count("requests a rank"));
+      case LogFormat.PLACEMENT -> {
+        int which = in.index("rank and placement", config.ranks() * PLACEMENTS.length);
+        yield new LogRecord.Placed(
+            which / PLACEMENTS.length, PLACEMENTS[which % PLACEMENTS.length]);
       }
       case LogFormat.CALL -> {
         calls = (int) in.number("the number of a call", calls + 1L, Integer.MAX_VALUE);
@@ -119,11 +150,17 @@ final class RecordReader {
     };
   }
 
+  private LogRecord.Changed changed(int frame, int change) {
+    int row = in.count("a row");
+    changedId += in.signed();
+    return new LogRecord.Changed(frame, CHANGES[change], row, changedId);
+  }
+
   private LogRecord.Offer offer() {
-    int flags = in.index("the flags of an offer", (RequestCodec.FLAGS + 1) * 2);
-    var request = requests.read(flags & RequestCodec.FLAGS, in);
+    int flags = in.index("the flags of an offer", RequestCodec.ENCODER * 2);
+    var request = requests.read(flags, in);
     Outcome outcome = Outcome.QUEUED;
-    if (flags > RequestCodec.FLAGS) {
+    if ((flags & LogFormat.NOT_QUEUED) != 0) {
       int logged = in.index("the outcome of an offer", LogFormat.REFUSED + REASONS.length);
       outcome =
           switch (logged) {

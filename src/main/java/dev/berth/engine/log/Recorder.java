@@ -73,7 +73,7 @@ final class Recorder implements GroupTap {
   @Override
   public void offered(Request request, Outcome outcome) {
     head(LogFormat.OFFER);
-    requests.write(request, outcome instanceof Outcome.Queued ? 0 : RequestCodec.FLAGS + 1, out);
+    requests.write(request, outcome instanceof Outcome.Queued ? 0 : LogFormat.NOT_QUEUED, out);
     switch (outcome) {
       case Outcome.Queued ignored -> {}
       case Outcome.Duplicate ignored -> out.number(LogFormat.DUPLICATE);
@@ -95,8 +95,14 @@ final class Recorder implements GroupTap {
 
   @Override
   public void changed(RankEngine engine, Change change, int row, long requestId) {
-    head(LogFormat.CHANGE);
-    out.number((long) frame(engine) * 3 + change.ordinal());
+    if (change.ordinal() < LogFormat.FIRST_CHANGES) {
+      head(LogFormat.CHANGE);
+      out.number((long) frame(engine) * LogFormat.FIRST_CHANGES + change.ordinal());
+    } else {
+      head(LogFormat.OTHER_CHANGE);
+      out.number(frame(engine));
+      out.number(change.ordinal());
+    }
     out.number(row);
     out.signed(requestId - changedId);
     changedId = requestId;
@@ -107,6 +113,47 @@ final class Recorder implements GroupTap {
     head(LogFormat.STOP);
     out.number(frame(engine));
     out.number(position);
+  }
+
+  @Override
+  public void lost(RankEngine engine, int position) {
+    head(LogFormat.LOST);
+    out.number(frame(engine));
+    out.number(position);
+  }
+
+  @Override
+  public void faulted(int rank, Fault kind) {
+    head(LogFormat.FAULT);
+    out.number(2L * rank + kind.ordinal());
+  }
+
+  @Override
+  public void held(RankEngine engine, Hold change, int row, long requestId) {
+    head(LogFormat.HOLD);
+    out.number(2L * frame(engine) + change.ordinal());
+    out.number(row);
+    out.signed(requestId - changedId);
+    changedId = requestId;
+  }
+
+  @Override
+  public void withdrawn(int rank, long id) {
+    head(LogFormat.TAKE_BACK);
+    out.number(rank);
+    out.signed(id);
+  }
+
+  @Override
+  public void limited(int admissionCap) {
+    head(LogFormat.LIMIT);
+    out.number(admissionCap);
+  }
+
+  @Override
+  public void placement(int rank, Placement change) {
+    head(LogFormat.PLACEMENT);
+    out.number(2L * rank + change.ordinal());
   }
 
   private int frame(RankEngine engine) {

@@ -2,11 +2,16 @@
 package dev.berth.engine.log;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
 import dev.berth.engine.Batch;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
+import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
@@ -27,6 +32,7 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Method;
 import java.lang.reflect.RecordComponent;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
@@ -35,6 +41,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -218,6 +225,18 @@ class DecisionLogTest {
     }
   }
 
+  /** What a listener doesn't pass on is missing from every log, and from nothing else. */
+  @Test
+  void aWriterPassesOnAllThatAGroupSays() {
+    for (Class<?> tap : List.of(LogWriter.class, Recorder.class)) {
+      for (Method said : GroupTap.class.getDeclaredMethods()) {
+        assertThatCode(() -> tap.getDeclaredMethod(said.getName(), said.getParameterTypes()))
+            .as("%s of a %s", said.getName(), tap.getSimpleName())
+            .doesNotThrowAnyException();
+      }
+    }
+  }
+
   /** Two listeners. */
   private record Both(GroupTap first, GroupTap second) implements GroupTap {
     private void each(Consumer<GroupTap> call) {
@@ -248,6 +267,36 @@ class DecisionLogTest {
     @Override
     public void stopped(RankEngine engine, int position) {
       each(t -> t.stopped(engine, position));
+    }
+
+    @Override
+    public void lost(RankEngine engine, int position) {
+      each(t -> t.lost(engine, position));
+    }
+
+    @Override
+    public void faulted(int rank, Fault kind) {
+      each(t -> t.faulted(rank, kind));
+    }
+
+    @Override
+    public void held(RankEngine engine, Hold change, int row, long requestId) {
+      each(t -> t.held(engine, change, row, requestId));
+    }
+
+    @Override
+    public void withdrawn(int rank, long id) {
+      each(t -> t.withdrawn(rank, id));
+    }
+
+    @Override
+    public void limited(int admissionCap) {
+      each(t -> t.limited(admissionCap));
+    }
+
+    @Override
+    public void placement(int rank, Placement change) {
+      each(t -> t.placement(rank, change));
     }
 
     @Override
@@ -570,11 +619,23 @@ class DecisionLogTest {
       assertThat(read.withPolicies(config.policies(), config.capacity()).gate())
           .isEqualTo(config.gate());
     }
+    EngineConfig all =
+        TestConfig.overlap(2, 4).build().toBuilder()
+            .hold(new ContextHold.Balanced(BalanceGate.Rules.DEFAULT))
+            .encoderWait(new EncoderWait(new BatchWait.Rules(3, 0.5), 100))
+            .build();
+    assertThat(ConfigText.read(ConfigText.write(all)).hold()).isEqualTo(all.hold());
     for (RecordComponent component : EngineConfig.class.getRecordComponents()) {
-      assertThat(ConfigText.write(contexts().build()).keySet())
+      // A policy of the caller's own has no name; an engine with one isn't logged.
+      boolean named = component.getType() != Optional.class;
+      assertThat(ConfigText.write(all).keySet())
           .as("the setting %s", component.getName())
-          .anyMatch(name ->
-              name.equals(component.getName()) || name.startsWith(component.getName() + "."));
+          .matches(names ->
+              named
+                  == names.stream()
+                      .anyMatch(name ->
+                          name.equals(component.getName())
+                              || name.startsWith(component.getName() + ".")));
     }
   }
 
@@ -595,6 +656,9 @@ class DecisionLogTest {
     text.put("plan.shape.moons", "3");
     assertThatThrownBy(() -> ConfigText.read(text)).hasMessageContaining("plan.shape.moons");
     text.remove("plan.shape.moons");
+    text.put("ownPolicy", "mine");
+    assertThatThrownBy(() -> ConfigText.read(text)).hasMessageContaining("ownPolicy");
+    text.remove("ownPolicy");
     text.put("role", "JUGGLER");
     assertThatThrownBy(() -> ConfigText.read(text)).hasMessageContaining("JUGGLER");
     text.put("role", "CONTEXT");
@@ -623,6 +687,7 @@ class DecisionLogTest {
             "children",
             "tag",
             "terms",
-            "route");
+            "route",
+            "encoderTokens");
   }
 }
