@@ -526,7 +526,7 @@ public final class RankEngine implements AutoCloseable {
    *
    * @return how many there were
    */
-  int withdraw(long requestId) {
+  public int withdraw(long requestId) {
     return landing.withdraw(requestId);
   }
 

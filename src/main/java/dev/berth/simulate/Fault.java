@@ -17,8 +17,12 @@ public enum Fault {
   TRANSFER_TIMES_OUT,
   /** The end of a transfer is told again, or after its time-out. */
   SIGNAL_REPEATED,
-  /** A rank's forward fails: the requests of its batch are given up. */
+  /** A rank's forward can't be started, or all of its results are lost. */
   RUNNER_ERROR,
+  /** What one position of a batch ran is lost. */
+  RESULT_LOST,
+  /** A reader is slow: its request isn't scheduled for a while. */
+  SLOW_READER,
   /** A rank takes many times as long. */
   SLOW_RANK,
   /** A rank stops for good. */

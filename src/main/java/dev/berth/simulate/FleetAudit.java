@@ -2,6 +2,7 @@
 package dev.berth.simulate;
 
 import dev.berth.engine.Admission;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
@@ -30,9 +31,12 @@ final class FleetAudit {
   private final long capacity;
 
   private final byte[] place;
+  private final int[] firstSequence;
+  private final int[] requestOf;
   private final int[] rankOf;
   private final int[] endsMissing;
   private final int[] stopAt;
+  private final int[] loseAt;
   private final int[] named;
   private final int[] counts = new int[PLACES.length];
   private final long base;
@@ -43,6 +47,8 @@ final class FleetAudit {
   private final boolean[] idle = new boolean[2];
   private final boolean[] progressed = new boolean[2];
   private final int[] finished = new int[2];
+  private final long[] voted;
+  private final boolean[] holds;
   private boolean gateOpen;
   private long fetched;
   private int still;
@@ -53,13 +59,22 @@ final class FleetAudit {
     this.ranks = config.ranks();
     this.cap = config.plan().admissionCap();
     this.capacity = config.plan().fleetCapacity();
-    this.patience = 8 + 6 * config.stages();
+    this.patience = 8 + 6 * config.stages() + heldForContexts(config);
     int n = plan.arrivals().size();
     place = new byte[n];
     rankOf = new int[n];
     endsMissing = new int[n];
     stopAt = new int[n];
+    loseAt = new int[n];
     named = new int[n];
+    firstSequence = new int[n + 1];
+    for (int i = 0; i < n; i++) {
+      firstSequence[i + 1] = firstSequence[i] + request(i).admissionCost();
+    }
+    requestOf = new int[firstSequence[n]];
+    for (int i = 0; i < n; i++) {
+      Arrays.fill(requestOf, firstSequence[i], firstSequence[i + 1], i);
+    }
     Arrays.fill(rankOf, -1);
     Arrays.fill(named, -1);
     counts[Whereabouts.TO_COME.ordinal()] = plan.requests();
@@ -67,15 +82,51 @@ final class FleetAudit {
     for (Happening happening : plan.happenings()) {
       if (happening.fault() == Fault.EARLY_END) {
         stopAt[happening.subject()] = happening.amount();
+      } else if (happening.fault() == Fault.RESULT_LOST) {
+        loseAt[happening.subject()] = happening.amount();
       }
     }
+    voted = new long[2 * config.stages()];
+    holds = new boolean[2 * config.stages()];
+    Arrays.fill(voted, -1);
     gateOpen = !config.gate().active();
+  }
+
+  /** Iterations that a gate of contexts may hold them for, twice: one hold after another. */
+  private static int heldForContexts(EngineConfig config) {
+    return 2
+        * switch (config.hold()) {
+          case ContextHold.Never ignored -> 0;
+          case ContextHold.Balanced(var rules) ->
+              rules.timeoutIterations() + rules.batchingWaitIterations();
+          case ContextHold.Batched(var rules) -> rules.timeoutIterations();
+        };
   }
 
   // ------------------------------------------------------------------------------ requests
 
   Request request(int number) {
     return plan.arrivals().get(number).request();
+  }
+
+  /** Sequences of all requests: each request's stand side by side. */
+  int sequences() {
+    return requestOf.length;
+  }
+
+  /** A request's first sequence; its children's follow. */
+  int firstSequence(int request) {
+    return firstSequence[request];
+  }
+
+  /** Whose a sequence is. */
+  int requestOf(int sequence) {
+    return requestOf[sequence];
+  }
+
+  /** Which of its request's sequences it is, 0 for the first. */
+  int child(int sequence) {
+    return sequence - firstSequence[requestOf[sequence]];
   }
 
   Whereabouts place(int request) {
@@ -90,6 +141,11 @@ final class FleetAudit {
   /** The output token that ends a request early, 0 for none. */
   int stopAt(int request) {
     return stopAt[request];
+  }
+
+  /** The output token that is lost with its request, 0 for none. */
+  int loseAt(int request) {
+    return loseAt[request];
   }
 
   /** Is nobody in the fleet who has a request's id? */
@@ -142,7 +198,15 @@ final class FleetAudit {
     return config.role() == WorkerRole.CONTEXT ? 1 : request(request).maxNewTokens();
   }
 
-  /** A stage of its rank saw a request end. */
+  /** A stage of its rank took back sequences that had no row. */
+  void withdrawn(int request, int sequences) {
+    endsMissing[request] -= sequences;
+    if (sequences > 0 && endsMissing[request] == 0) {
+      move(request, Whereabouts.OVER);
+    }
+  }
+
+  /** A stage of its rank saw a sequence of a request end. */
   void ended(int request, int rank, EndKind kind, int tokens) {
     if (place(request) != Whereabouts.LIVE
         || rankOf[request] != rank
@@ -211,6 +275,12 @@ final class FleetAudit {
                   live,
                   count(Whereabouts.WAITING)));
     }
+    if (admission.faulted()) {
+      throw new BrokenInvariant(
+          Invariant.FLAGS_ARE_DERIVED,
+          "%s takes the branch of a broken batch in iteration %d, nobody told of one"
+              .formatted(node, sequence));
+    }
     askGate(admission, sequence, settled);
     if (!admission.idle()) {
       admit(admission, sequence, routable, stage);
@@ -219,6 +289,39 @@ final class FleetAudit {
     decisions[parity] = decision;
     idle[parity] = admission.idle();
     finished[parity] = 0;
+  }
+
+  /** A batch broke somewhere: every rank takes the same branch, which admits nobody. */
+  void decideFault(Node node, long sequence) {
+    Admission admission = node.admission;
+    int admitted = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+      admitted += admission.assigned(rank);
+    }
+    if (!admission.faulted() || admission.idle() || admitted > 0) {
+      throw new BrokenInvariant(
+          Invariant.RANKS_AGREE,
+          "%s was told of a broken batch in iteration %d and goes on".formatted(node, sequence));
+    }
+    int parity = (int) (sequence & 1);
+    if (decided[parity] != sequence) {
+      decided[parity] = sequence;
+      finished[parity] = 0;
+      progress(sequence);
+    }
+  }
+
+  /** Contexts are held on all ranks of a stage, or on none. */
+  void vote(Node node, long sequence, boolean contextsHeld) {
+    int at = 2 * node.engine.stage() + (int) (sequence & 1);
+    if (voted[at] != sequence) {
+      voted[at] = sequence;
+      holds[at] = contextsHeld;
+    } else if (holds[at] != contextsHeld) {
+      throw new BrokenInvariant(
+          Invariant.RANKS_AGREE,
+          "%s holds contexts in iteration %d otherwise than the first".formatted(node, sequence));
+    }
   }
 
   private long hash(Admission admission) {
@@ -266,7 +369,7 @@ final class FleetAudit {
         }
         move(request, Whereabouts.LIVE);
         rankOf[request] = rank;
-        endsMissing[request] = config.stages();
+        endsMissing[request] = config.stages() * request(request).admissionCost();
         cost += request(request).admissionCost();
         fetched++;
       }

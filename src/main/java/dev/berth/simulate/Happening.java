@@ -16,6 +16,8 @@ record Happening(Fault fault, int subject, long at, int amount) {
     return switch (fault) {
       case CANCEL,
           EARLY_END,
+          RESULT_LOST,
+          SLOW_READER,
           TRANSFER_LATE,
           TRANSFER_FAILS,
           TRANSFER_TIMES_OUT,
@@ -31,11 +33,15 @@ record Happening(Fault fault, int subject, long at, int amount) {
   public String toString() {
     return switch (fault) {
       case CANCEL, OFFERED_TWICE -> "%s: request %d at %d µs".formatted(fault.word(), subject, at);
-      case EARLY_END -> "%s: request %d with token %d".formatted(fault.word(), subject, amount);
+      case EARLY_END, RESULT_LOST -> "%s: request %d with token %d".formatted(fault.word(), subject, amount);
       case TRANSFER_LATE, SIGNAL_REPEATED ->
           "%s: request %d by %d µs".formatted(fault.word(), subject, amount);
       case TRANSFER_FAILS, TRANSFER_TIMES_OUT -> "%s: request %d".formatted(fault.word(), subject);
-      case RUNNER_ERROR -> "%s: node %d at %d µs".formatted(fault.word(), subject, at);
+      case SLOW_READER ->
+          "%s: request %d at %d µs for %d µs".formatted(fault.word(), subject, at, amount);
+      case RUNNER_ERROR ->
+          "%s: node %d at %d µs, %s"
+              .formatted(fault.word(), subject, at, amount == 0 ? "launch" : "results");
       case DEAD_RANK ->
           "%s: node %d from %d µs on when one is %s"
               .formatted(fault.word(), subject, at, Seen.values()[amount].word());

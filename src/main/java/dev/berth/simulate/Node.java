@@ -57,7 +57,9 @@ final class Node {
   int lateBy;
   long lateUntil;
   int losses;
-  boolean runnerFails;
+
+  /** The batch that it launches or collects is lost. */
+  boolean breaks;
 
   Node(int number, RankEngine engine, Admission admission, RankAudit audit, Batch batch) {
     this.number = number;

@@ -50,6 +50,8 @@ final class Possible {
       case CANCEL,
           EARLY_END,
           RUNNER_ERROR,
+          RESULT_LOST,
+          SLOW_READER,
           SLOW_RANK,
           DEAD_RANK,
           MESSAGES_LATE,
@@ -67,7 +69,11 @@ final class Possible {
     if (ROLES.contains(setting)) {
       return EnumSet.of(setting);
     }
-    return setting == Setting.STATE_GATE ? EnumSet.of(Setting.GENERATION_ONLY) : ROLES;
+    return switch (setting) {
+      case STATE_GATE -> EnumSet.of(Setting.GENERATION_ONLY);
+      case MAX_REQUESTS -> EnumSet.of(Setting.AGGREGATED, Setting.CONTEXT_ONLY);
+      default -> ROLES;
+    };
   }
 
   private static boolean meets(Seen state, Setting setting) {
@@ -79,7 +85,8 @@ final class Possible {
       case GAVE_WAY ->
           setting != Setting.PAGES_UNLIMITED
               && setting != Setting.NO_EVICT
-              && setting != Setting.STATIC_BATCH;
+              && setting != Setting.STATIC_BATCH
+              && setting != Setting.MAX_REQUESTS;
     };
   }
 

@@ -12,6 +12,7 @@ import dev.berth.engine.KvSetup;
 import dev.berth.engine.Loop;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
+import dev.berth.exchange.FrameBoard;
 import dev.berth.id.BatchPosition;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
@@ -30,7 +31,10 @@ final class RankAudit {
   enum Change {
     ARRIVED,
     FAILED,
-    CANCELLED
+    CANCELLED,
+    /** Its reader is slow. */
+    HELD,
+    RESUMED
   }
 
   private static final int NO_TRANSFER = 0;
@@ -42,7 +46,11 @@ final class RankAudit {
 
   /** What a request may lack after it was given a seat and a lease in the same pass. */
   private static final List<WaitReason> GIVE_BACK =
-      List.of(WaitReason.PAGES, WaitReason.TOKENS, WaitReason.BATCH, WaitReason.PREFIX);
+      List.of(
+          WaitReason.PAGES,
+          WaitReason.TOKENS,
+          WaitReason.BATCH,
+          WaitReason.PREFIX);
 
   private static final long CONTEXT = 1L << 32;
 
@@ -66,6 +74,7 @@ final class RankAudit {
   private final long pages;
 
   // ---- by row
+  private final int[] numberOf;
   private final int[] request;
   private final int[] prompt;
   private final int[] max;
@@ -81,14 +90,21 @@ final class RankAudit {
   private final boolean[] seated;
   private final boolean[] leased;
   private final boolean[] cancelled;
+  private final boolean[] held;
+  private final boolean[] marked;
   private final long[] stamp;
   private final int[] place;
   private final int[] live;
   private int lives;
 
-  // ---- by request
+  // ---- by sequence
   private final int[] rowOf;
   private final int[] lastRow;
+
+  // ---- sequences that were given to the rank and have no row, in order
+  private final int[] landing;
+  private int landingFirst;
+  private int landingCount;
 
   // ---- batches
   private long[] words = new long[64];
@@ -98,7 +114,17 @@ final class RankAudit {
   private long[][] launched = new long[4][];
   private int[] launchedSize = new int[4];
   private boolean[] stops = new boolean[64];
+  private boolean[] losses = new boolean[64];
+  private boolean[] broken = new boolean[4];
+  private final int pendingBatches;
+  private final int[] pipe;
+  private int piped;
   private int due = -1;
+  private boolean collected;
+  private boolean resultsLost;
+  private boolean losesOne;
+  private int launchBroke = -1;
+  private int collectBroke = -1;
   private boolean endsEarly;
 
   // ---- ends to be told in this iteration
@@ -135,6 +161,14 @@ final class RankAudit {
     this.promised = config.capacity() != CapacityRule.MAX_UTILIZATION;
     this.attentionDp = shape.attentionDp();
     this.pages = config.pages();
+    this.pendingBatches =
+        switch (config.loop()) {
+          case NON_OVERLAP -> 0;
+          case OVERLAP -> 1;
+          case PIPELINE -> config.stages() - 1;
+        };
+    pipe = new int[pendingBatches + 2];
+    numberOf = new int[rows];
     request = new int[rows];
     prompt = new int[rows];
     max = new int[rows];
@@ -150,12 +184,15 @@ final class RankAudit {
     seated = new boolean[rows];
     leased = new boolean[rows];
     cancelled = new boolean[rows];
+    held = new boolean[rows];
+    marked = new boolean[rows];
     stamp = new long[rows];
     place = new int[rows];
     live = new int[rows];
     overRow = new int[rows];
-    rowOf = new int[plan.arrivals().size()];
-    lastRow = new int[plan.arrivals().size()];
+    rowOf = new int[fleet.sequences()];
+    lastRow = new int[fleet.sequences()];
+    landing = new int[fleet.sequences()];
     Arrays.fill(rowOf, -1);
     Arrays.fill(lastRow, -1);
     Arrays.fill(request, -1);
@@ -181,9 +218,18 @@ final class RankAudit {
     return seen;
   }
 
-  /** The row of a live request, -1 if it isn't here. */
-  int rowOf(int number) {
-    return rowOf[number];
+  /** Is a sequence here, with a row? */
+  boolean has(int number) {
+    return rowOf[number] >= 0;
+  }
+
+  /** Sequences whose readers are slow: nothing but these can bring them further. */
+  int heldNow() {
+    int n = 0;
+    for (int i = 0; i < lives; i++) {
+      n += held[live[i]] && ended[live[i]] == ALIVE ? 1 : 0;
+    }
+    return n;
   }
 
   // ------------------------------------------------------------------------------ changes
@@ -194,16 +240,20 @@ final class RankAudit {
     if (row < 0) {
       return;
     }
-    long id = fleet.request(number).id();
+    long id = fleet.request(fleet.requestOf(number)).id();
     switch (change) {
       case ARRIVED -> engine.transferArrived(row, id);
       case FAILED -> engine.transferFailed(row, id);
       case CANCELLED -> engine.cancel(row, id);
+      case HELD -> engine.hold(row, id);
+      case RESUMED -> engine.resume(row, id);
     }
     if (rowOf[number] < 0 || ended[row] != ALIVE) {
       return; // late news
     }
-    if (change == Change.CANCELLED) {
+    if (change == Change.HELD || change == Change.RESUMED) {
+      held[row] = change == Change.HELD;
+    } else if (change == Change.CANCELLED) {
       cancelled[row] = true;
       if (transfer[row] != RECEIVING) {
         end(row, EndKind.CANCELLED);
@@ -223,6 +273,31 @@ final class RankAudit {
     }
   }
 
+  /** Takes back the sequences of a request that have no row yet. */
+  void withdraw(int number) {
+    int kept = 0;
+    int gone = 0;
+    for (int i = 0; i < landingCount; i++) {
+      int next = landing[landingFirst + i];
+      if (fleet.requestOf(next) == number) {
+        gone++;
+      } else {
+        landing[landingFirst + kept++] = next;
+      }
+    }
+    landingCount = kept;
+    int withdrawn = gone == 0 ? 0 : engine.withdraw(fleet.request(number).id());
+    if (withdrawn != gone) {
+      throw broken(
+          Invariant.RELEASED_ONCE,
+          "request %d: %d sequences without a row are withdrawn, there were %d",
+          number,
+          withdrawn,
+          gone);
+    }
+    fleet.withdrawn(number, gone);
+  }
+
   private void end(int row, EndKind kind) {
     ended[row] = (byte) (kind.ordinal() + 1);
     if (inFlight[row] == 0) {
@@ -236,10 +311,8 @@ final class RankAudit {
   void scheduled(Node node, long sequence) {
     tokensOut = 0;
     due = -1;
-    int admitted = node.admission.assigned(rank);
-    for (int i = 0; i < admitted; i++) {
-      enter(fleet.byId(node.admission.assignedId(rank, i)));
-    }
+    collected = resultsLost = false;
+    land(node);
     if (engine.paused() > 0) {
       giveWay();
       fleet.progress(sequence);
@@ -254,23 +327,58 @@ final class RankAudit {
     }
   }
 
+  /** Sequences get rows in their order, as far as there are some. */
+  private void land(Node node) {
+    if (landingFirst > 0 && landingCount == 0) {
+      landingFirst = 0;
+    }
+    int admitted = node.admission.assigned(rank);
+    for (int i = 0; i < admitted; i++) {
+      int number = fleet.byId(node.admission.assignedId(rank, i));
+      int first = fleet.firstSequence(number);
+      for (int child = 0; child < fleet.request(number).admissionCost(); child++) {
+        append(first + child);
+      }
+    }
+    int free = rows - lives;
+    for (; landingCount > 0 && free > 0; free--) {
+      enter(landing[landingFirst++]);
+      landingCount--;
+    }
+  }
+
+  private void append(int number) {
+    if (landingFirst + landingCount == landing.length) {
+      System.arraycopy(landing, landingFirst, landing, 0, landingCount);
+      landingFirst = 0;
+    }
+    landing[landingFirst + landingCount++] = number;
+  }
+
   private void enter(int number) {
     int row = find(number);
-    Request r = fleet.request(number);
-    request[row] = number;
+    int whose = fleet.requestOf(number);
+    Request r = fleet.request(whose);
+    numberOf[row] = number;
+    request[row] = whose;
     rowOf[number] = row;
     lastRow[number] = row;
     prompt[row] = r.promptTokens();
-    max[row] = fleet.fullOutput(number);
+    max[row] = fleet.fullOutput(whose);
     boolean receives = config.role() == WorkerRole.GENERATION;
     transfer[row] = (byte) (receives ? TO_RECEIVE : NO_TRANSFER);
     cursor[row] = receives ? prompt[row] : 0;
     before[row] = generated[row] = pending[row] = inFlight[row] = pauses[row] = 0;
-    load[row] = (int) config.router().load().tokens(r.promptTokens(), match(number));
+    load[row] = load(whose);
     ended[row] = ALIVE;
-    seated[row] = leased[row] = cancelled[row] = false;
+    seated[row] = leased[row] = cancelled[row] = held[row] = marked[row] = false;
     place[row] = lives;
     live[lives++] = row;
+  }
+
+  private int load(int number) {
+    return (int)
+        config.router().load().tokens(fleet.request(number).promptTokens(), match(number));
   }
 
   private int match(int number) {
@@ -280,13 +388,22 @@ final class RankAudit {
   }
 
   private int find(int number) {
-    long id = fleet.request(number).id();
+    int whose = fleet.requestOf(number);
+    int child = fleet.child(number);
+    long id = fleet.request(whose).id();
     for (int row = 0; row < rows; row++) {
-      if (request[row] < 0 && table.tag(row) == number && table.id(row) == id) {
+      if (request[row] < 0
+          && table.tag(row) == whose
+          && table.child(row) == child
+          && table.id(row) == id) {
         return row;
       }
     }
-    throw broken(Invariant.RANKS_AGREE, "request %d was given to the rank and has no row", number);
+    throw broken(
+        Invariant.RANKS_AGREE,
+        "sequence %d of request %d was given to the rank and has no row",
+        child,
+        whose);
   }
 
   private void giveWay() {
@@ -310,7 +427,7 @@ final class RankAudit {
       max[row] -= generated[row];
       generated[row] = cursor[row] = 0;
       transfer[row] = NO_TRANSFER;
-      seated[row] = leased[row] = false;
+      seated[row] = leased[row] = marked[row] = false;
     }
     if (gave != engine.paused()) {
       throw broken(Invariant.RELEASED_ONCE, "%d gave way, %d rows show it", engine.paused(), gave);
@@ -354,10 +471,10 @@ final class RankAudit {
   }
 
   private void check(Batch batch, int i, int row, int n) {
-    if (request[row] < 0 || ended[row] != ALIVE || stamp[row] == batches) {
+    if (request[row] < 0 || ended[row] != ALIVE || held[row] || stamp[row] == batches) {
       throw broken(
           Invariant.RELEASED_ONCE,
-          "batch position %d runs row %d, which nobody alive has alone",
+          "batch position %d runs row %d, which nobody has who is alive, alone and not held",
           i,
           row);
     }
@@ -448,16 +565,72 @@ final class RankAudit {
       words = Arrays.copyOf(words, 2 * size);
       starts = Arrays.copyOf(starts, 2 * size);
       stops = Arrays.copyOf(stops, 2 * size);
+      losses = Arrays.copyOf(losses, 2 * size);
     }
   }
 
   // ------------------------------------------------------------------------------ launch
+
+  /** The fleet voted to hold contexts: they stand at the end of the batch and leave it. */
+  void dropContexts() {
+    while (scheduled > 0 && words[scheduled - 1] >= 0 && (words[scheduled - 1] & CONTEXT) != 0) {
+      scheduled--;
+    }
+  }
+
+  /** Batch positions that are left. */
+  int batch() {
+    return scheduled;
+  }
+
+  /**
+   * Which batch is settled in this iteration (spec 01 §7.4, §10); the engine must come to the same.
+   *
+   * @param slot of the batch that is launched, -1 if none is
+   * @param gated a fill gate holds the fleet
+   */
+  void expectDue(int slot, boolean gated) {
+    due = gated ? -1 : pass(slot);
+    if (due >= 0 && broken[due]) {
+      Arrays.fill(losses, false);
+    }
+  }
+
+  private int pass(int slot) {
+    if (pendingBatches == 0) {
+      return slot;
+    }
+    if (!exclusiveFlight) {
+      boolean work = scheduled > 0 && words[0] >= 0;
+      if (slot < 0 && work) {
+        return -1;
+      }
+      int last = piped > 0 ? pipe[0] : -1;
+      pipe[0] = slot;
+      piped = slot < 0 ? 0 : 1;
+      return last;
+    }
+    pipe[piped++] = slot;
+    if (piped <= pendingBatches) {
+      return -1;
+    }
+    int last = pipe[0];
+    System.arraycopy(pipe, 1, pipe, 0, --piped);
+    return last;
+  }
+
+  /** The forward could not be started. */
+  void launchFails(int slot) {
+    launchBroke = slot;
+    broken[slot] = true;
+  }
 
   /** The batch runs: from now on it holds its rows. */
   void launched(int slot, long sequence) {
     if (slot >= launched.length) {
       launched = Arrays.copyOf(launched, 2 * slot);
       launchedSize = Arrays.copyOf(launchedSize, 2 * slot);
+      broken = Arrays.copyOf(broken, 2 * slot);
     }
     long[] into = launched[slot];
     if (into == null || into.length < scheduled) {
@@ -488,11 +661,15 @@ final class RankAudit {
 
   /** Its results are due. Tells the engine which sequences end with them, and what was sampled. */
   void collect(Batch batch) {
-    due = batch.slot();
-    endsEarly = false;
+    if (batch.slot() != due || broken[due]) {
+      throw broken(
+          Invariant.RELEASED_ONCE, "collects batch %d, batch %d is due", batch.slot(), due);
+    }
+    collected = true;
+    endsEarly = losesOne = false;
     room(launchedSize[due]);
     for (int i = 0; i < launchedSize[due]; i++) {
-      stops[i] = false;
+      stops[i] = losses[i] = false;
       long word = launched[due][i];
       if (word < 0 || (word & CONTEXT) == 0) {
         continue;
@@ -504,10 +681,26 @@ final class RankAudit {
         stops[i] = endsEarly = true;
         batch.stop(new BatchPosition(i));
       }
+      int loss = fleet.loseAt(request[row]);
+      if (ended[row] == ALIVE && loss > 0 && token >= loss) {
+        losses[i] = losesOne = true;
+        batch.fail(new BatchPosition(i));
+      }
       if (!counted) {
         batch.sampled(new BatchPosition(i), Noise.below(Noise.of(request[row], token), 50_000));
       }
     }
+  }
+
+  /** The results of the due batch are lost on all stages of the rank. */
+  void collectFails() {
+    collected = resultsLost = true;
+    collectBroke = due;
+  }
+
+  /** Did the last collected batch lose what a position ran? */
+  boolean losesOne() {
+    return losesOne;
   }
 
   /** Did the last collected batch end a sequence before its limit? */
@@ -537,7 +730,12 @@ final class RankAudit {
   /** The iteration is over: every row, pool and count must be what the books say. */
   void settled(long sequence) {
     if (due >= 0) {
+      if (collected == broken[due]) {
+        throw broken(
+            Invariant.RELEASED_ONCE, "batch %d is due and was not collected, or had broken", due);
+      }
       settleBatch(launchedSize[due], launched[due], sequence);
+      broken[due] = false;
     }
     if (engine.tokensOut() != tokensOut) {
       throw broken(
@@ -548,6 +746,25 @@ final class RankAudit {
     }
     tellEnds(sequence);
     compareRows();
+  }
+
+  /** A batch broke somewhere: what this rank's broken ones ran ends here. */
+  void faulted(long sequence) {
+    tokensOut = 0;
+    endBatch(launchBroke);
+    endBatch(collectBroke);
+    launchBroke = collectBroke = -1;
+    tellEnds(sequence);
+    compareRows();
+  }
+
+  private void endBatch(int slot) {
+    for (int i = 0; slot >= 0 && i < launchedSize[slot]; i++) {
+      int row = (int) launched[slot][i];
+      if (launched[slot][i] >= 0 && request[row] >= 0 && ended[row] == ALIVE) {
+        end(row, EndKind.FAILED);
+      }
+    }
   }
 
   private void settleBatch(int size, long[] batch, long sequence) {
@@ -564,6 +781,10 @@ final class RankAudit {
         if (inFlight[row] == 0) {
           overRow[overs++] = row;
         }
+      } else if (resultsLost || broken[due]) {
+        continue; // the next iteration ends it
+      } else if (makes && losses[i]) {
+        end(row, EndKind.FAILED);
       } else if (makes) {
         generated[row]++;
         tokensOut++;
@@ -581,8 +802,8 @@ final class RankAudit {
     }
     for (int i = 0; i < overs; i++) {
       long tag = engine.endedTag(i);
-      int row = tag < 0 || tag >= rowOf.length ? -1 : rowOf[(int) tag];
-      if (row < 0 || ended[row] == ALIVE || inFlight[row] > 0) {
+      int row = engine.endedRow(i);
+      if (request[row] != tag || ended[row] == ALIVE || inFlight[row] > 0) {
         throw broken(Invariant.RELEASED_ONCE, "request %d ended and was not over", tag);
       }
       int tokens = before[row] + generated[row];
@@ -607,7 +828,7 @@ final class RankAudit {
   }
 
   private void leave(int row) {
-    rowOf[request[row]] = -1;
+    rowOf[numberOf[row]] = -1;
     request[row] = -1;
     if (table.seat(row) >= 0 || table.lease(row) >= 0 || table.pages(row) != 0) {
       throw broken(Invariant.RELEASED_ONCE, "row %d is over and holds something", row);
@@ -630,26 +851,26 @@ final class RankAudit {
     boolean all = true;
     for (int i = 0; i < lives; i++) {
       int row = live[i];
-      int held = table.pages(row);
-      pagesHeld += held;
-      seatsHeld += held(row, table.seat(row), seated[row], seats, "seat");
-      leasesHeld += held(row, table.lease(row), leased[row], leases, "lease");
-      if (!leased[row] && held != 0) {
+      int taken = table.pages(row);
+      pagesHeld += taken;
+      seatsHeld += holds(row, table.seat(row), seated[row], seats, "seat");
+      leasesHeld += holds(row, table.lease(row), leased[row], leases, "lease");
+      if (!leased[row] && taken != 0) {
         throw broken(
             Invariant.NOBODY_WAITS_WHILE_HOLDING,
             "request %d waits and holds %d pages",
             request[row],
-            held);
+            taken);
       }
       if (counted
           && promised
           && leased[row]
-          && held != Math.ceilDiv(prompt[row] + max[row] + drafts, tokensPerBlock)) {
+          && taken != Math.ceilDiv(prompt[row] + max[row] + drafts, tokensPerBlock)) {
         throw broken(
             Invariant.ONE_FORMULA,
             "request %d holds %d pages: prompt %d, output %d, drafts %d, %d a page",
             request[row],
-            held,
+            taken,
             prompt[row],
             max[row],
             drafts,
@@ -694,14 +915,17 @@ final class RankAudit {
     if (pages >= 0 && engine.pagesUsed() > pages) {
       throw broken(Invariant.ONE_FORMULA, "%d pages taken of %d", engine.pagesUsed(), pages);
     }
+    for (int i = 0; i < landingCount; i++) {
+      loads += load(fleet.requestOf(landing[landingFirst + i]));
+    }
     seen = mask;
     settled = all;
-    liveNow = lives;
-    routable = lives - endings - retirees;
+    liveNow = lives + landingCount;
+    routable = liveNow - endings - retirees;
     loadNow = loads;
   }
 
-  private int held(int row, int index, boolean expected, long[] taken, String what) {
+  private int holds(int row, int index, boolean expected, long[] taken, String what) {
     if (index >= 0 != expected) {
       throw broken(
           expected ? Invariant.RELEASED_ONCE : Invariant.NOBODY_WAITS_WHILE_HOLDING,
@@ -743,7 +967,8 @@ final class RankAudit {
               ? Seen.CHUNKED_CONTEXT
               : pauses[row] > 0 ? Seen.GAVE_WAY : Seen.CONTEXT;
         }
-        return marks && generated[row] + pending[row] >= max[row] ? Seen.RETIRING : Seen.GENERATION;
+        marked[row] |= marks && generated[row] + pending[row] >= max[row];
+        return marked[row] ? Seen.RETIRING : Seen.GENERATION;
       }
     }
   }
@@ -773,6 +998,14 @@ final class RankAudit {
           routable,
           liveNow - routable);
     }
+    boolean tellsError = (frame[3] >>> 32 & FrameBoard.FLAG_ERROR) != 0;
+    if (tellsError != breaks()) {
+      throw broken(
+          Invariant.RANKS_AGREE,
+          "tells %s broken batch, there is %s",
+          tellsError ? "of a" : "of no",
+          breaks() ? "one" : "none");
+    }
     if (frame[HEADER_WORDS + RankState.ACTIVE_TOKENS] != loadNow) {
       throw broken(
           Invariant.ONE_FORMULA,
@@ -782,13 +1015,9 @@ final class RankAudit {
     }
   }
 
-  /** Requests of the batch that the last schedule made. */
-  void eachScheduled(java.util.function.IntConsumer numbers) {
-    for (int i = 0; i < scheduled; i++) {
-      if (words[i] >= 0) {
-        numbers.accept(request[(int) words[i]]);
-      }
-    }
+  /** Has a batch broken that the others haven't heard of? */
+  boolean breaks() {
+    return launchBroke >= 0 || collectBroke >= 0;
   }
 
   /** At the end of a world: nothing is taken. */

@@ -3,6 +3,8 @@ package dev.berth.simulate;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.KvSetup;
@@ -34,6 +36,14 @@ public enum Setting {
   NO_EVICT(world -> world.config().capacity() == CapacityRule.GUARANTEED_NO_EVICT),
   MAX_UTILIZATION(world -> world.config().capacity() == CapacityRule.MAX_UTILIZATION),
   STATIC_BATCH(world -> world.config().capacity() == CapacityRule.STATIC_BATCH),
+
+  MAX_REQUESTS(world -> world.config().capacity() == CapacityRule.MAX_REQUESTS),
+
+  TWO_STAGE(world -> world.config().scheduler() == SchedulerKind.TWO_STAGE),
+  ONE_LOOP(world -> world.config().scheduler() == SchedulerKind.ONE_LOOP),
+
+  CONTEXTS_RUN(world -> world.config().hold() instanceof ContextHold.Never),
+  CONTEXTS_HELD(world -> !(world.config().hold() instanceof ContextHold.Never)),
 
   BERTH_1(world -> world.config().policies() == PolicySet.BERTH_1),
   TRTLLM_2026_09(world -> world.config().policies() == PolicySet.TRTLLM_2026_09),

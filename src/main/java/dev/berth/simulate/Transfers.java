@@ -13,12 +13,13 @@ final class Transfers {
   private static final long NEVER = Long.MAX_VALUE;
 
   private final WorldPlan plan;
+  private final FleetAudit fleet;
   private final int[] lateBy;
   private final boolean[] fails;
   private final boolean[] hangs;
   private final int[] repeats; // 0: not at all, else µs + 1
 
-  private int[] request = new int[16];
+  private int[] request = new int[16]; // numbers of sequences
   private long[] endsAt = new long[16];
   private long[] startedAt = new long[16]; // by the rank's clock
   private boolean[] over = new boolean[16]; // told once; this is the second time
@@ -29,8 +30,9 @@ final class Transfers {
   private Change[] logChange = new Change[64];
   private int logged;
 
-  Transfers(WorldPlan plan) {
+  Transfers(WorldPlan plan, FleetAudit fleet) {
     this.plan = plan;
+    this.fleet = fleet;
     int n = plan.arrivals().size();
     lateBy = new int[n];
     fails = new boolean[n];
@@ -49,8 +51,10 @@ final class Transfers {
   }
 
   void start(int number, long now, long clock) {
-    long takes = plan.arrivals().get(number).transferMicros() + (long) lateBy[number];
-    add(number, hangs[number] ? NEVER : now + takes, clock);
+    int whose = fleet.requestOf(number);
+    long takes =
+        plan.arrivals().get(whose).transferMicros() + (long) lateBy[whose] + 7L * fleet.child(number);
+    add(number, hangs[whose] ? NEVER : now + takes, clock);
     underway++;
   }
 
@@ -87,15 +91,16 @@ final class Transfers {
   }
 
   /** Tells the ends that are due, those of time-outs, and those that were told before. */
-  void bring(long now, long clock, long limit, FleetAudit fleet, Consumer<Fault> strike) {
+  void bring(long now, long clock, long limit, Consumer<Fault> strike) {
     for (int i = 0; i < count; i++) {
       int number = request[i];
+      int whose = fleet.requestOf(number);
       boolean ends = endsAt[i] <= now;
       if (over[i]) {
         if (ends) {
-          if (fleet.claims(number)) {
+          if (fleet.claims(whose)) {
             strike.accept(Fault.SIGNAL_REPEATED);
-            tell(number, fails[number] ? Change.FAILED : Change.ARRIVED);
+            tell(number, fails[whose] ? Change.FAILED : Change.ARRIVED);
           }
           remove(i--);
         }
@@ -106,11 +111,11 @@ final class Transfers {
       }
       underway--;
       if (ends) {
-        tell(number, fails[number] ? Change.FAILED : Change.ARRIVED);
-        strikeAll(number, strike);
-        endsAt[i] = now + repeats[number];
+        tell(number, fails[whose] ? Change.FAILED : Change.ARRIVED);
+        strikeAll(whose, strike);
+        endsAt[i] = now + repeats[whose];
         over[i] = true;
-        if (repeats[number] == 0) {
+        if (repeats[whose] == 0) {
           remove(i--);
         }
       } else {

@@ -16,6 +16,7 @@ import dev.berth.route.RankState;
 import dev.berth.simulate.RankAudit.Change;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import java.util.StringJoiner;
@@ -55,10 +56,16 @@ final class World implements AutoCloseable {
 
   private static final long NEVER = Long.MAX_VALUE;
 
+  // ---- what breaks of a batch
+  private static final int LAUNCH = 0;
+  private static final int RESULTS = 1;
+
   // ---- commands, cut by the leader
   private static final byte OFFER = 0;
   private static final byte CANCEL = 1;
   private static final byte OFFER_AGAIN = 2;
+  private static final byte HOLD = 3;
+  private static final byte RESUME = 4;
 
   /** What a command came to on the first rank that carried it out. */
   private static final byte UNKNOWN = 0;
@@ -96,6 +103,14 @@ final class World implements AutoCloseable {
   private int nextHappening;
   private Optional<Happening> dying = Optional.empty();
 
+  // ---- broken batches: the stages of a rank hear of the same one
+  private final long[] errorFrom;
+  private final int[] errorKind;
+  private final long[] errorSequence;
+  private final int[] errorStages;
+  private final long[] faultAt = {-1, -1};
+  private boolean slowReaders;
+
   private final int[] struck = new int[Fault.values().length];
   private long now;
   private long step;
@@ -115,52 +130,60 @@ final class World implements AutoCloseable {
     this.byStage = new RankAudit[stages][ranks];
     this.taken = new int[plan.nodes()];
     this.transfers = new Transfers[ranks];
+    this.errorFrom = new long[ranks];
+    this.errorKind = new int[ranks];
+    this.errorSequence = new long[ranks];
+    this.errorStages = new int[ranks];
     this.changeCut = new int[ranks][2];
-    int commands = plan.requests();
     for (Happening happening : plan.happenings()) {
-      if (happening.fault() == Fault.CANCEL || happening.fault() == Fault.OFFERED_TWICE) {
-        commands++;
-      } else if (!happening.ofRequest()) {
+      if (!happening.ofRequest()) {
         timeline.add(happening);
       }
+      slowReaders |= happening.fault() == Fault.SLOW_READER;
     }
-    commandKind = new byte[commands];
-    commandRequest = new int[commands];
-    commandAt = new long[commands];
-    commandResult = new byte[commands];
-    writeCommands();
+    List<Command> commands = commands();
+    int n = commands.size();
+    commandKind = new byte[n];
+    commandRequest = new int[n];
+    commandAt = new long[n];
+    commandResult = new byte[n];
+    for (int i = 0; i < n; i++) {
+      commandKind[i] = commands.get(i).kind;
+      commandRequest[i] = commands.get(i).request;
+      commandAt[i] = commands.get(i).at;
+    }
+    Arrays.fill(errorFrom, NEVER);
     for (int rank = 0; rank < ranks; rank++) {
-      transfers[rank] = new Transfers(plan);
+      transfers[rank] = new Transfers(plan, fleet);
     }
     for (int stage = 0; stage < stages; stage++) {
       openStage(stage);
     }
   }
 
-  /** Offers and what else clients do, in order of time. */
-  private void writeCommands() {
-    int n = 0;
-    int next = plan.kept().nextSetBit(0);
-    for (Happening happening : plan.happenings()) {
-      boolean cancels = happening.fault() == Fault.CANCEL;
-      if (!cancels && happening.fault() != Fault.OFFERED_TWICE) {
-        continue;
-      }
-      while (next >= 0 && plan.arrivals().get(next).at() <= happening.at()) {
-        command(n++, OFFER, next, plan.arrivals().get(next).at());
-        next = plan.kept().nextSetBit(next + 1);
-      }
-      command(n++, cancels ? CANCEL : OFFER_AGAIN, happening.subject(), happening.at());
-    }
-    for (; next >= 0; next = plan.kept().nextSetBit(next + 1)) {
-      command(n++, OFFER, next, plan.arrivals().get(next).at());
-    }
-  }
+  private record Command(long at, byte kind, int request) {}
 
-  private void command(int index, byte kind, int request, long at) {
-    commandKind[index] = kind;
-    commandRequest[index] = request;
-    commandAt[index] = at;
+  /** Offers and what else clients do, in order of time. */
+  private List<Command> commands() {
+    var all = new ArrayList<Command>();
+    for (int i = plan.kept().nextSetBit(0); i >= 0; i = plan.kept().nextSetBit(i + 1)) {
+      all.add(new Command(plan.arrivals().get(i).at(), OFFER, i));
+    }
+    for (Happening happening : plan.happenings()) {
+      long at = happening.at();
+      int request = happening.subject();
+      switch (happening.fault()) {
+        case CANCEL -> all.add(new Command(at, CANCEL, request));
+        case OFFERED_TWICE -> all.add(new Command(at, OFFER_AGAIN, request));
+        case SLOW_READER -> {
+          all.add(new Command(at, HOLD, request));
+          all.add(new Command(at + happening.amount(), RESUME, request));
+        }
+        default -> {}
+      }
+    }
+    all.sort(Comparator.comparingLong(Command::at));
+    return all;
   }
 
   private void openStage(int stage) {
@@ -265,17 +288,52 @@ final class World implements AutoCloseable {
           watch(node, vote);
         }
       }
-      case LAUNCHING -> handle(node, node.engine.advance(Event.LAUNCHED));
-      case COLLECTING -> {
-        node.audit.collect(node.batch);
-        if (node.engine.stage() == 0 && node.audit.endsEarly()) {
-          strike(Fault.EARLY_END);
+      case LAUNCHING -> {
+        if (node.breaks) {
+          node.audit.launchFails(node.batch.slot());
         }
-        handle(node, node.engine.advance(Event.COLLECTED));
+        handle(node, node.engine.advance(node.breaks ? Event.LAUNCH_FAILED : Event.LAUNCHED));
       }
+      case COLLECTING -> collect(node);
       case IDLE -> handle(node, node.engine.advance(Event.WOKEN));
       case DEAD, STALLED -> node.nextAt = NEVER;
     }
+  }
+
+  private void collect(Node node) {
+    if (node.breaks) {
+      node.audit.collectFails();
+      handle(node, node.engine.advance(Event.COLLECT_FAILED));
+      return;
+    }
+    node.audit.collect(node.batch);
+    if (node.engine.stage() == 0 && node.audit.endsEarly()) {
+      strike(Fault.EARLY_END);
+    }
+    if (node.engine.stage() == 0 && node.audit.losesOne()) {
+      strike(Fault.RESULT_LOST);
+    }
+    handle(node, node.engine.advance(Event.COLLECTED));
+  }
+
+  /** Does the batch break that a node launches or collects? If on one stage, then on all. */
+  private boolean breaks(Node node, int kind) {
+    int rank = node.engine.rank();
+    if (errorKind[rank] != kind || node.sequence < errorFrom[rank]) {
+      return false;
+    }
+    if (errorSequence[rank] < 0 && node.engine.real() > 0) {
+      errorSequence[rank] = node.sequence;
+      strike(Fault.RUNNER_ERROR);
+    }
+    if (errorSequence[rank] != node.sequence) {
+      return false;
+    }
+    if (++errorStages[rank] == stages) {
+      errorFrom[rank] = NEVER;
+    }
+    tell(node, kind == LAUNCH ? "the forward can't be started" : "the results are lost");
+    return true;
   }
 
   private boolean ready(Collective collective, Node node) {
@@ -304,6 +362,7 @@ final class World implements AutoCloseable {
       case Effect.Collect collect -> {
         node.batch = collect.batch();
         node.place = Node.Place.COLLECTING;
+        node.breaks = breaks(node, RESULTS);
         node.nextAt = now + paced(node, 20 + chance(node, 160));
       }
       case Effect.Idle idle -> {
@@ -326,6 +385,9 @@ final class World implements AutoCloseable {
 
   private void sendGather(Node node, long[] frame) {
     node.audit.told(frame);
+    if (node.audit.breaks()) {
+      faultAt[(int) (node.sequence & 1)] = node.sequence;
+    }
     node.place = Node.Place.GATHERING;
     int parity = (int) (node.sequence & 1);
     if (node.leads()) {
@@ -450,6 +512,10 @@ final class World implements AutoCloseable {
 
   private void onGathered(Node node, Collective gather) {
     int parity = (int) (node.sequence & 1);
+    if (faultAt[parity] == node.sequence) {
+      onFault(node, gather);
+      return;
+    }
     carryOutCommands(node, commandCut[parity]);
     Transfers news = transfers[node.engine.rank()];
     for (; node.changes < changeCut[node.engine.rank()][parity]; node.changes++) {
@@ -467,6 +533,19 @@ final class World implements AutoCloseable {
     handle(node, effect);
   }
 
+  /** What was to be told in an iteration that only ends what broke is told in the next. */
+  private void onFault(Node node, Collective gather) {
+    Effect effect = node.engine.advance(gather.complete);
+    fleet.decideFault(node, node.sequence);
+    if (history.listens()) {
+      tell(node, "iteration %d ends what broke", node.sequence);
+    }
+    node.audit.faulted(node.sequence);
+    fleet.finish(node.sequence, nodes.length, true);
+    node.sequence++;
+    handle(node, effect);
+  }
+
   private void onVoted(Node node, Collective vote) {
     boolean all = node.batchSize > 0;
     if (attentionDp) {
@@ -476,7 +555,13 @@ final class World implements AutoCloseable {
       }
     }
     Effect effect = node.engine.advance(vote.complete);
-    boolean launches = all && !node.admission.held() && node.batchSize > 0;
+    fleet.vote(node, node.sequence, node.admission.contextsHeld());
+    if (node.admission.contextsHeld()) {
+      node.audit.dropContexts();
+    }
+    boolean launches = all && !node.admission.held() && node.audit.batch() > 0;
+    int slot = effect instanceof Effect.Launch(Batch batch) ? batch.slot() : -1;
+    node.audit.expectDue(slot, node.admission.held());
     if (node.engine.canQueue() != all || node.engine.launched() != launches) {
       throw new BrokenInvariant(
           Invariant.RANKS_AGREE,
@@ -507,13 +592,7 @@ final class World implements AutoCloseable {
     if (history.listens()) {
       tell(node, "iteration %d launches %s", node.sequence, node.audit.describeBatch());
     }
-    if (node.runnerFails && node.engine.stage() == 0 && node.engine.real() > 0) {
-      node.runnerFails = false;
-      strike(Fault.RUNNER_ERROR);
-      tell(node, "the forward fails: its requests are given up");
-      Transfers news = transfers[node.engine.rank()];
-      node.audit.eachScheduled(request -> news.tell(request, Change.CANCELLED));
-    }
+    node.breaks = breaks(node, LAUNCH);
   }
 
   private void settle(Node node) {
@@ -536,6 +615,11 @@ final class World implements AutoCloseable {
     long awaited = 0;
     for (Transfers some : transfers) {
       awaited += some.underway();
+    }
+    if (slowReaders) {
+      for (Node some : nodes) {
+        awaited += some.audit.heldNow();
+      }
     }
     fleet.finish(node.sequence, nodes.length, awaited > 0);
     node.sequence++;
@@ -599,7 +683,7 @@ final class World implements AutoCloseable {
       commandResult[intake] =
           switch (commandKind[intake]) {
             case OFFER -> take(request);
-            case CANCEL -> fleet.claims(request) ? UNKNOWN : VOID;
+            case CANCEL, HOLD, RESUME -> fleet.claims(request) ? UNKNOWN : VOID;
             default ->
                 fleet.claims(request) && fleet.place(request) == Whereabouts.WAITING
                     ? UNKNOWN
@@ -658,6 +742,8 @@ final class World implements AutoCloseable {
           }
         }
         case CANCEL -> cancel(node, command, request, first);
+        case HOLD -> read(node, request, Change.HELD);
+        case RESUME -> read(node, request, Change.RESUMED);
         default -> {
           if (first) {
             offerAgain(node, command, request);
@@ -698,8 +784,31 @@ final class World implements AutoCloseable {
         }
       }
     }
-    if (commandResult[command] == WAITED_NOT && node.audit.rowOf(number) >= 0) {
-      node.audit.change(number, Change.CANCELLED);
+    if (commandResult[command] == WAITED_NOT) {
+      changeSequences(node, number, Change.CANCELLED);
+      node.audit.withdraw(number);
+    }
+  }
+
+  private boolean changeSequences(Node node, int number, Change change) {
+    boolean here = false;
+    int first = fleet.firstSequence(number);
+    for (int child = 0; child < fleet.request(number).admissionCost(); child++) {
+      if (node.audit.has(first + child)) {
+        node.audit.change(first + child, change);
+        here = true;
+      }
+    }
+    return here;
+  }
+
+  /** A reader can't keep up, or can again. */
+  private void read(Node node, int number, Change change) {
+    if (changeSequences(node, number, change) && node.engine.stage() == 0) {
+      tell(node, "request %d: its reader is %s", number, change == Change.HELD ? "slow" : "back");
+      if (change == Change.HELD) {
+        strike(Fault.SLOW_READER);
+      }
     }
   }
 
@@ -743,8 +852,10 @@ final class World implements AutoCloseable {
   private void startTransfers(Node node) {
     RankEngine engine = node.engine;
     for (int i = 0; i < engine.receives(); i++) {
-      int request = (int) engine.table().tag(engine.receiveRow(i));
-      transfers[engine.rank()].start(request, now, clock(node));
+      int row = engine.receiveRow(i);
+      int request = (int) engine.table().tag(row);
+      transfers[engine.rank()]
+          .start(fleet.firstSequence(request) + engine.table().child(row), now, clock(node));
       tell(node, "request %d: its KV is asked for", request);
     }
   }
@@ -755,10 +866,14 @@ final class World implements AutoCloseable {
       return;
     }
     int before = some.log();
-    some.bring(now, clock(node), TRANSFER_LIMIT_MICROS, fleet, this::strike);
+    some.bring(now, clock(node), TRANSFER_LIMIT_MICROS, this::strike);
     if (history.listens()) {
       for (int i = before; i < some.log(); i++) {
-        tell(node, "request %d: its transfer %s", some.request(i), some.change(i));
+        tell(
+            node,
+            "request %d: its transfer %s",
+            fleet.requestOf(some.request(i)),
+            some.change(i));
       }
     }
   }
@@ -796,9 +911,11 @@ final class World implements AutoCloseable {
         }
         strike(Fault.CLOCK_JUMPS);
       }
-      case RUNNER_ERROR -> node.runnerFails = true;
+      case RUNNER_ERROR -> arm(node.engine.rank(), happening.amount());
       case CANCEL,
           EARLY_END,
+          RESULT_LOST,
+          SLOW_READER,
           TRANSFER_LATE,
           TRANSFER_FAILS,
           TRANSFER_TIMES_OUT,
@@ -810,6 +927,21 @@ final class World implements AutoCloseable {
           throw new AssertionError(happening);
     }
     tell(node, happening.toString());
+  }
+
+  /** A batch of the rank breaks that none of its stages has begun. */
+  private void arm(int rank, int kind) {
+    if (errorFrom[rank] != NEVER) {
+      return; // one after the other
+    }
+    long from = 0;
+    for (int stage = 0; stage < stages; stage++) {
+      from = Math.max(from, nodes[stage * ranks + rank].sequence + 1);
+    }
+    errorFrom[rank] = from;
+    errorKind[rank] = kind;
+    errorSequence[rank] = -1;
+    errorStages[rank] = 0;
   }
 
   /** A death waits a while for its moment. */

@@ -3,6 +3,10 @@ package dev.berth.simulate;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.FillGate;
@@ -159,7 +163,11 @@ final class WorldDraw {
             .queue(new QueueRules(any(WaitingQueue.Policy.values()), between(0, 40)))
             .policies(policies);
     FillGate gate = generation && random.nextInt(5) < 3 ? gate(plan) : FillGate.NONE;
-    CapacityRule capacity = capacity(gate);
+    CapacityRule capacity = capacity(gate, generation);
+    if (capacity == CapacityRule.MAX_UTILIZATION && oneIn(3)) {
+      config.scheduler(SchedulerKind.ONE_LOOP);
+    }
+    config.hold(hold(plan));
     config.capacity(capacity).gate(gate).kv(kv(plan, gate, capacity, chunking));
     switch (broken) {
       case RANGE_END_20 -> config.rangeEnd(20).kv(KvSetup.UNLIMITED);
@@ -171,12 +179,32 @@ final class WorldDraw {
     return config.build();
   }
 
+  private ContextHold hold(SeatPlan plan) {
+    boolean attentionDp = plan.shape().attentionDp();
+    if (oneIn(2) || !attentionDp && plan.shape().maxNumTokens() == 0) {
+      return ContextHold.NEVER;
+    }
+    if (!attentionDp) {
+      return new ContextHold.Batched(new BatchWait.Rules(between(1, 4), random.nextDouble()));
+    }
+    int timeout = between(0, 6);
+    return new ContextHold.Balanced(
+        new BalanceGate.Rules(
+            timeout,
+            between(0, 3),
+            between(0, plan.batchPositions().count()),
+            between(0, timeout)));
+  }
+
   /** Those under which requests give way come as often as the others together. */
-  private CapacityRule capacity(FillGate gate) {
+  private CapacityRule capacity(FillGate gate, boolean generation) {
     if (oneIn(2)) {
       return CapacityRule.MAX_UTILIZATION;
     }
-    return gate.active() || oneIn(2) ? CapacityRule.GUARANTEED_NO_EVICT : CapacityRule.STATIC_BATCH;
+    if (gate.active() || oneIn(3)) {
+      return CapacityRule.GUARANTEED_NO_EVICT;
+    }
+    return generation || oneIn(2) ? CapacityRule.STATIC_BATCH : CapacityRule.MAX_REQUESTS;
   }
 
   /** Pages for a request or a few; where a fill is to be, for all that a rank may hold. */
@@ -289,7 +317,7 @@ final class WorldDraw {
                 ? between(0, 3) / 2.0
                 : Request.DEFAULT_PRIORITY,
             SchedulingParams.NONE,
-            0,
+            config.gate().active() || !oneIn(16) ? 0 : between(1, 2), // a fill counts requests
             number,
             ServiceTerms.NONE,
             config.router() instanceof RouterChoice.Conversation
@@ -337,6 +365,8 @@ final class WorldDraw {
       EnumSet.of(
           Fault.CANCEL,
           Fault.EARLY_END,
+          Fault.RESULT_LOST,
+          Fault.SLOW_READER,
           Fault.RUNNER_ERROR,
           Fault.SLOW_RANK,
           Fault.CLOCK_JUMPS,
@@ -380,7 +410,7 @@ final class WorldDraw {
 
   private static int most(Fault fault) {
     return switch (fault) {
-      case CANCEL, EARLY_END, TRANSFER_LATE, TRANSFER_FAILS, TRANSFER_TIMES_OUT, SIGNAL_REPEATED ->
+      case CANCEL, EARLY_END, RESULT_LOST, TRANSFER_LATE, TRANSFER_FAILS, TRANSFER_TIMES_OUT, SIGNAL_REPEATED ->
           20;
       case OFFERED_TWICE -> 16;
       case MESSAGES_LATE, MESSAGES_LOST, RUNNER_ERROR -> 10;
@@ -396,12 +426,15 @@ final class WorldDraw {
     return switch (fault) {
       case CANCEL -> new Happening(fault, request, arrival.at() + between(0, 2500), 0);
       case OFFERED_TWICE -> new Happening(fault, request, arrival.at() + between(0, 1000), 0);
-      case EARLY_END ->
+      case SLOW_READER ->
+          new Happening(
+              fault, request, arrival.at() + between(0, 1500), between(100, 3000));
+      case EARLY_END, RESULT_LOST ->
           new Happening(fault, request, 0, between(1, arrival.request().maxNewTokens()));
       case TRANSFER_LATE -> new Happening(fault, request, 0, between(200, 4000));
       case TRANSFER_FAILS, TRANSFER_TIMES_OUT -> new Happening(fault, request, 0, 0);
       case SIGNAL_REPEATED -> new Happening(fault, request, 0, between(0, 3000));
-      case RUNNER_ERROR -> new Happening(fault, node, at, 0);
+      case RUNNER_ERROR -> new Happening(fault, node, at, random.nextInt(2));
       case SLOW_RANK -> new Happening(fault, node, at, between(3, 30));
       case MESSAGES_LATE -> new Happening(fault, node, at, between(50, 5000));
       case MESSAGES_LOST -> new Happening(fault, node, at, between(1, 3));

@@ -96,7 +96,7 @@ record WorldPlan(
             config.stages(),
             config.plan().describe(),
             config.policies(),
-            config.capacity(),
+            config.scheduler() + " " + config.capacity() + config.hold().describe(),
             config.chunkedContext(),
             config.kv() instanceof KvSetup.Paged paged
                 ? "%d pages of a cache, %s, %s, parts %s"
