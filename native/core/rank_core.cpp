@@ -147,6 +147,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       kv_(kv),
       promises_(promises(config)),
       caches_(!kv.counted()),
+      counts_kv_(config.transceiver && config.policy_set == BERTH_SET_BERTH),
       pages_(kv, RankPages::Config{config.rows, 1 + config.draft_tokens, kv.counted() ? 0 : config.max_seq_len}),
       rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
@@ -485,13 +486,23 @@ void RankCore::set_held_aside() {
   if (held_ == 0) return;
   const int32_t n = table_.schedule.active;
   std::copy_n(active_.begin(), n, in_order_.begin());
-  const auto end = std::remove_if(active_.begin(), active_.begin() + n,
-                                  [this](int32_t row) { return (rows_[row].flags & BERTH_ROW_HELD) != 0; });
-  table_.schedule.active = static_cast<int32_t>(end - active_.begin());
+  int32_t kept = 0;
+  held_leases_ = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    const berth_row &row = rows_[active_[i]];
+    if (!(row.flags & BERTH_ROW_HELD)) {
+      active_[kept++] = active_[i];
+    } else if (row.lease >= 0) {
+      ++held_leases_;
+    }
+  }
+  table_.schedule.active = kept;
+  if (counts_kv_) rules_.max_requests = std::max(1, rules_.max_requests - held_leases_);
 }
 
 void RankCore::take_held_back() {
   if (held_ == 0) return;
+  if (counts_kv_) rules_.max_requests = config_.max_resident;
   const int32_t n = active_count_ - (dummy_active_ ? 1 : 0);
   std::copy_n(in_order_.begin(), n, active_.begin());
   for (int32_t i = 0; i < n; ++i) {

@@ -117,6 +117,7 @@ class RankCore final : private SeatGate {
   KvCache &kv_;
   const bool promises_;  // pages are promised to a request's end
   const bool caches_;    // there are pages with numbers, and tokens
+  const bool counts_kv_;  // the scheduler counts who holds KV
   RankPages pages_;
 
   LineVector<berth_row> &rows_;
@@ -128,6 +129,7 @@ class RankCore final : private SeatGate {
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
   bool ended_in_active_ = false;
+  int32_t held_leases_ = 0;     // leases of those who are held, in this schedule
   int32_t held_ = 0;            // rows that whoever reads their output holds
   int32_t held_after_end_ = 0;  // rows that ended while a launched batch held them
   uint64_t admissions_ = 0;

@@ -149,11 +149,11 @@ public final class SubmitRatio {
     }
     double median = median(ratio);
     System.out.printf(
-        "submit from %d threads: engine %.1f ns, queue %.1f ns a request   ratio %.2f (quartiles"
+        "submit from %d threads: queue %6.1f ns   ours %6.1f ns   ratio %.2f (quartiles"
             + " %.2f to %.2f)   limit %.2f: %s%n",
         THREADS,
-        median(engine),
         median(queue),
+        median(engine),
         median,
         ratio[ROUNDS / 4],
         ratio[ROUNDS * 3 / 4],

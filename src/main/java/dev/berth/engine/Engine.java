@@ -616,8 +616,12 @@ public final class Engine implements AutoCloseable {
       for (int stage = 0; stage < config.stages(); stage++) {
         for (int rank = 0; rank < config.ranks(); rank++) {
           RankEngine engine = group.engine(rank, stage);
-          engine.launchView().ifPresent(plan::launch);
-          engine.dueView().ifPresent(plan::due);
+          if (engine.launchSlot() >= 0) {
+            plan.launch(engine.view(engine.launchSlot()));
+          }
+          if (engine.dueSlot() >= 0) {
+            plan.due(engine.view(engine.dueSlot()));
+          }
         }
       }
       result.begin(plan);
