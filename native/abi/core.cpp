@@ -8,7 +8,7 @@
 using berth::KvLayout;
 using berth::RankCore;
 
-static_assert(sizeof(berth_admit) == 64);
+static_assert(sizeof(berth_admit) == 72);
 static_assert(sizeof(berth_row) == 64 && sizeof(berth_cold_row) == 64);
 static_assert(static_cast<int32_t>(berth::Status::kOk) == BERTH_OK &&
               static_cast<int32_t>(berth::Status::kArgument) == BERTH_E_ARGUMENT &&
@@ -46,7 +46,10 @@ int32_t berth_core_create(const berth_core_config *config, const berth_kv_config
     if (!RankCore::valid(*config, *kv) || !berth::plan_cache(*kv, buffers, n, pages, pages_n, layout)) {
       return BERTH_E_ARGUMENT;
     }
-    *out = new berth_core(*config, *kv, layout, {pages, static_cast<size_t>(pages_n)});
+    // A core starts a sequence in one step: it has nobody to wait for pages on their way.
+    const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
+    if (berth::needs_disk(*kv, layout, slots) || kv->most_address != 0) return BERTH_E_ARGUMENT;
+    *out = new berth_core(*config, *kv, layout, slots);
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;
   }
@@ -77,6 +80,20 @@ int32_t berth_core_map(berth_core_t core, berth_core_memory *out) {
 
 int32_t berth_core_schedule(berth_core_t core) {
   return core ? static_cast<int32_t>(core->rank.schedule()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_begin(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.begin()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_select(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.select()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_table(berth_core_t core, berth_table_memory *out) {
+  if (!core || !out || out->struct_size != sizeof(berth_table_memory)) return BERTH_E_ARGUMENT;
+  core->rank.map(*out);
+  return BERTH_OK;
 }
 
 int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens,

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/oneloop.hpp"
+#include "core/selection.hpp"
+
 namespace berth {
 
 namespace {
@@ -63,16 +66,21 @@ std::vector<berth_pool> pools_of(const berth_core_config &core, const KvCache &k
   return pools;
 }
 
+// Does the scheduler count who may hold KV? Without a transceiver nobody holds any who isn't in the batch or behind it:
+// leases limit that. Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a
+// seat is reached).
+bool counts_kv(const berth_core_config &core) {
+  return (core.transceiver && core.policy_set == BERTH_SET_BERTH) ||
+         (core.capacity == BERTH_POLICY_MAX_REQUESTS && !core.selects);  // it has nothing else
+}
+
 berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   berth_rules rules{};
   rules.struct_size = sizeof rules;
   rules.set = core.policy_set;
-  rules.stages = BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
+  rules.stages = core.one_loop ? BERTH_STAGE_ONE_LOOP : BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
   rules.capacity = core.capacity;
-  // What may hold KV. Without a transceiver nobody holds any who isn't in the batch or behind it: leases limit that.
-  // Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a seat is reached).
-  const bool counted = core.transceiver && core.policy_set == BERTH_SET_BERTH;
-  rules.max_requests = counted ? core.max_resident : std::numeric_limits<int32_t>::max();
+  rules.max_requests = counts_kv(core) ? core.max_resident : std::numeric_limits<int32_t>::max();
   rules.lookahead = 1;
   rules.range_begin = BERTH_STATE_CONTEXT_INIT;
   rules.range_end = rules.batch_range_end = core.range_end;
@@ -81,6 +89,7 @@ berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   rules.max_num_tokens = core.max_num_tokens;
   rules.chunking = core.chunking;
   rules.chunk_unit = 1;
+  rules.tokens_per_block = rules.gpu_pages = rules.leases = rules.tier_below = 1;  // its caches are this core's
   rules.exclusive_flight = core.exclusive_flight;
   rules.prefix_sharing = core.prefix_sharing;
   rules.reuse = kv.counted() ? 0 : BERTH_CACHE_SELF;
@@ -103,8 +112,11 @@ bool RankCore::valid(const berth_core_config &c) {
          c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
          (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
          c.pages >= -1 && (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
-         c.capacity >= BERTH_POLICY_GUARANTEED_NO_EVICT && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
-         (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing);
+         c.capacity >= BERTH_POLICY_MAX_REQUESTS && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
+         (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing) &&
+         flag(c.one_loop) && flag(c.selects) &&
+         (c.one_loop == 0 || (c.capacity == BERTH_POLICY_MAX_UTILIZATION && c.selects == 0)) &&
+         c.pad_count >= BERTH_PAD_ACTIVE && c.pad_count <= BERTH_PAD_SCHEDULABLE && c.reserved == 0;
 }
 
 bool RankCore::valid(const berth_core_config &c, const berth_kv_config &kv) {
@@ -112,7 +124,8 @@ bool RankCore::valid(const berth_core_config &c, const berth_kv_config &kv) {
   // Who is scheduled past its end would compute where there are no pages.
   return kv.struct_size == sizeof kv && kv.memory != BERTH_KV_COUNTED && c.max_seq_len >= 1 && c.pages == 0 &&
          c.range_end <= BERTH_STATE_RETIRING && c.tokens_per_block == kv.tokens_per_block &&
-         longest <= int64_t{kv.max_blocks} * kv.tokens_per_block && kv.sequences >= c.leases && kv.beams == 1 &&
+         longest <= int64_t{kv.max_blocks} * kv.tokens_per_block &&
+         kv.sequences >= c.leases + (c.padding == BERTH_PAD_NONE ? 0 : 1) && kv.beams == 1 &&
          kv.rows >= int64_t{c.leases} + std::max(c.reserved_leases, 1) && kv.max_utilisation == 65536 &&
          kv.mode == BERTH_KV_SYNCHRONOUS;
 }
@@ -123,8 +136,7 @@ RankCore::Counted RankCore::counted(const berth_core_config &core) {
   c.struct_size = sizeof c;
   c.tokens_per_block = core.tokens_per_block;
   c.max_blocks = std::numeric_limits<int32_t>::max();
-  c.sequences = core.leases;
-  c.rows = core.leases;
+  c.sequences = c.rows = core.leases + 1;  // the dummy's
   c.beams = c.scopes = c.tenants = c.staging = c.token_arena = 1;
   c.max_utilisation = 65536;
   c.memory = BERTH_KV_COUNTED;
@@ -147,8 +159,8 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       kv_(kv),
       promises_(promises(config)),
       caches_(!kv.counted()),
-      counts_kv_(config.transceiver && config.policy_set == BERTH_SET_BERTH),
-      pages_(kv, RankPages::Config{config.rows, 1 + config.draft_tokens, kv.counted() ? 0 : config.max_seq_len}),
+      counts_kv_(counts_kv(config)),
+      pages_(kv, RankPages::Config{config.rows + 1, 1 + config.draft_tokens, kv.counted() ? 0 : config.max_seq_len}),
       rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
       load_(static_cast<size_t>(config.rows) + 1),
@@ -159,6 +171,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       arrivals_(static_cast<size_t>(config.rows)),
       changes_(static_cast<size_t>(config.rows)),
       receives_(static_cast<size_t>(config.rows) + 1),
+      encodes_(static_cast<size_t>(config.rows) + 1),
       done_(static_cast<size_t>(config.rows) + 1),
       entries_(static_cast<size_t>(ring_size_) * batch_capacity_),
       results_(static_cast<size_t>(ring_size_) * batch_capacity_),
@@ -205,6 +218,7 @@ void RankCore::map(berth_core_memory &out) {
   out.leases = leases_.capacity();
   out.reserved_leases = leases_.reserved();
   out.batch_positions = batch_capacity_ - 1;
+  out.encode_address = address(encodes_.data());
 }
 
 void RankCore::mix(uint64_t value) { iteration_.decision_hash = mixed(iteration_.decision_hash, value); }
@@ -244,9 +258,75 @@ RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_n
   return Fit{BERTH_WAIT_NONE, 0, 0};
 }
 
+// ---------------------------------------------------------------------------------------- the one loop
+
+// A cache takes the pages of its whole prompt at once, so that no context stands still in the middle of its prompt; one
+// that is suspended leaves its pages and comes back as a context, which finds what of it is still there.
+class RankCore::LoopCaches final : public CacheManager {
+ public:
+  explicit LoopCaches(RankCore &core) : core_(core) {}
+
+  int32_t kept_out(int32_t row) override {
+    if (core_.rows_[row].lease < 0) core_.look(row);
+    return core_.rows_[row].seat < 0 && core_.seats_.used() == core_.seats_.capacity() ? BERTH_WAIT_SEAT
+                                                                                       : BERTH_WAIT_NONE;
+  }
+  void taken(int32_t row) override { core_.claim(row, true); }
+  void release(int32_t row) override { core_.give_back(row); }
+  bool overlaps() const override { return true; }
+  int32_t prepare_context(int32_t row) override { return core_.claim(row, true); }
+  bool resize_context(int32_t, int32_t) override { return true; }
+  int32_t prepare_receive(int32_t row) override {
+    core_.look(row);
+    return core_.claim(row, false);
+  }
+  bool allocate_generation(int32_t row) override {
+    const int64_t end = core_.end_of_step(row);
+    if (end <= core_.pages_.room(row)) return true;
+    for (int32_t p = 0; p < core_.pages_.pools(); ++p) {
+      const int32_t pages = core_.table_.demands(row)[p].one_step;
+      if (pages > 0 && pages > core_.pages_.free(p)) return false;
+    }
+    return core_.grow(row, end);
+  }
+  void suspend(int32_t row) override {
+    int64_t freed[kMaxPools] = {};
+    core_.pause(row, freed);
+  }
+  void drop(int32_t row) override { suspend(row); }
+  bool resident(int32_t row) const override { return core_.rows_[row].lease >= 0; }
+  bool tier_below() const override { return true; }
+
+ private:
+  RankCore &core_;
+};
+
 // ---------------------------------------------------------------------------------------- schedule
 
 Status RankCore::schedule() {
+  if (config_.selects) return Status::kState;
+  if (const Status entered = enter(); entered != Status::kOk) return entered;
+  LoopCaches caches(*this);
+  const Status planned = config_.one_loop ? table_.run(rules_, caches) : table_.run(rules_, this);
+  return planned == Status::kOk ? build_batch() : planned;
+}
+
+Status RankCore::begin() {
+  if (!config_.selects) return Status::kState;
+  if (const Status entered = enter(); entered != Status::kOk) return entered;
+  begin_selection(table_, rules_, *this);
+  phase_ = Phase::kSelect;
+  return Status::kOk;
+}
+
+Status RankCore::select() {
+  if (phase_ != Phase::kSelect) return Status::kState;
+  if (const Status selected = run_selection(table_, rules_, *this); selected != Status::kOk) return selected;
+  return build_batch();
+}
+
+// All that comes before it is decided who runs.
+Status RankCore::enter() {
   if (phase_ != Phase::kSchedule) return Status::kState;
   if (!inboxes_valid()) return Status::kArgument;
   if (iteration_.admits > static_cast<int32_t>(free_rows_.size())) return Status::kExhausted;
@@ -260,19 +340,10 @@ Status RankCore::schedule() {
   }
   apply_changes();
   admit();
-  it.resident = active_count_ - (dummy_active_ ? 1 : 0);
-  if (needs_pad_before()) place_dummy();
-  const Status built = build_batch();
-  if (built != Status::kOk) return built;
-  if (needs_pad_after()) {
-    place_dummy();
-    put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
-  }
-  it.batch = slot_size_[building_];
-  it.batch_slot = building_;
-  if (it.real > 0) mix(it.batch_hash);
+  it.resident = active_count_;
+  idle_ = needs_pad_before();
+  open_plan();
   it.admits = it.changes = 0;
-  phase_ = Phase::kLaunch;
   return Status::kOk;
 }
 
@@ -280,7 +351,7 @@ void RankCore::clear_outboxes() {
   berth_iteration &it = iteration_;
   it.done = it.receives = it.stale_changes = it.tokens_out = 0;
   it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
-  it.launched = it.due = it.paused = it.short_of_pages = 0;
+  it.launched = it.due = it.paused = it.short_of_pages = it.pad_short = it.encodes = 0;
   it.batch_hash = 0;
   it.due_slot = it.launched_slot = -1;
   std::memset(it.deferred, 0, sizeof it.deferred);
@@ -290,12 +361,14 @@ void RankCore::clear_outboxes() {
 bool RankCore::inboxes_valid() const {
   const berth_iteration &it = iteration_;
   if (it.admits < 0 || it.admits > config_.rows || it.changes < 0 || it.changes > config_.rows) return false;
+  if (it.dummy_role != BERTH_DUMMY_GENERATION && it.dummy_role != BERTH_DUMMY_CONTEXT) return false;
   for (int32_t i = 0; i < it.admits; ++i) {
     const berth_admit &a = admits_[i];
     if (a.state != BERTH_STATE_CONTEXT_INIT && a.state != BERTH_STATE_GENERATION_INIT) return false;
     if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0) return false;
     if (a.children < -kMaxRows || a.children > kMaxRows) return false;
     if (a.cached_tokens < 0 || a.cached_tokens > a.prompt_tokens) return false;
+    if (a.encoder_tokens < 0 || (a.encoder_tokens > 0 && !is_context(a.state))) return false;
     if (!countable(a.prompt_tokens, a.max_new_tokens)) return false;
     if ((a.tokens != 0 && !(a.tokens == 1 && caches_)) || (a.scope & ~3) != 0) return false;
     if (caches_ && (int64_t{a.prompt_tokens} + a.max_new_tokens > config_.max_seq_len || a.cached_tokens != 0)) {
@@ -304,7 +377,7 @@ bool RankCore::inboxes_valid() const {
   }
   for (int32_t i = 0; i < it.changes; ++i) {
     const berth_change &c = changes_[i];
-    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_RESUME) {
+    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_ENCODED) {
       return false;
     }
   }
@@ -317,8 +390,11 @@ void RankCore::apply_changes() {
     berth_row &row = rows_[change.row];
     const bool live = (row.flags & BERTH_ROW_LIVE) && row.request_id == change.request_id && !end_kind_[change.row];
     const bool in_transfer = live && row.state == BERTH_STATE_GENERATION_TRANSFER;
-    const bool anywhere = change.kind >= BERTH_CHANGE_CANCEL;
-    if (!live || (!anywhere && !in_transfer)) {
+    const bool anywhere =
+        change.kind == BERTH_CHANGE_CANCEL || change.kind == BERTH_CHANGE_HOLD || change.kind == BERTH_CHANGE_RESUME;
+    const bool expected =
+        anywhere || (change.kind == BERTH_CHANGE_ENCODED ? (row.flags & BERTH_ROW_ENCODER_RUNNING) != 0 : in_transfer);
+    if (!live || !expected) {
       ++iteration_.stale_changes;
       continue;
     }
@@ -326,7 +402,9 @@ void RankCore::apply_changes() {
       hold(row, change.kind == BERTH_CHANGE_HOLD);
       continue;
     }
-    if (change.kind == BERTH_CHANGE_CANCEL) {
+    if (change.kind == BERTH_CHANGE_ENCODED) {
+      row.flags &= ~uint32_t{BERTH_ROW_ENCODER_PENDING | BERTH_ROW_ENCODER_RUNNING};
+    } else if (change.kind == BERTH_CHANGE_CANCEL) {
       row.flags |= BERTH_ROW_CANCELLED;
       if (!in_transfer) end(change.row, BERTH_END_CANCELLED);  // else: pages leave only when nobody writes them
     } else if (row.flags & BERTH_ROW_CANCELLED) {
@@ -376,6 +454,11 @@ void RankCore::admit() {
     row.draft_tokens = static_cast<int16_t>(a.state == BERTH_STATE_GENERATION_INIT ? config_.draft_tokens : 0);
     table_.side[index] = berth_side_row{};
     table_.side[index].cache_tokens = -1;
+    table_.side[index].encoder_tokens = a.encoder_tokens;
+    if (a.encoder_tokens > 0) {
+      row.flags |= BERTH_ROW_ENCODER_PENDING;
+      encoders_.push_back(index);
+    }
     pages_.admit(index, KvScope{a.lora, a.salt, static_cast<uint32_t>(a.scope)}, a.tokens ? a.prompt_tokens : 0);
     set_demand(index);
     berth_cold_row &cold = cold_[index];
@@ -390,21 +473,24 @@ void RankCore::admit() {
   }
 }
 
-// Spec 01 section 7.1: retirees count as active; requests whose KV isn't here don't, where there is a transceiver, and
-// those that are held don't anywhere: a reader that is slow must not stop the fleet.
+// Is that work that keeps a rank from being padded? Who is held isn't: a reader that is slow must not stop the fleet.
+bool RankCore::counts_as_work(const berth_row &row) const {
+  if (row.flags & BERTH_ROW_HELD) return false;
+  switch (config_.pad_count) {
+    case BERTH_PAD_ACTIVE: return true;
+    case BERTH_PAD_KV_HERE:
+      return row.state != BERTH_STATE_GENERATION_INIT && row.state != BERTH_STATE_GENERATION_TRANSFER;
+    default: return row.state >= BERTH_STATE_CONTEXT_INIT && row.state < BERTH_STATE_RETIRING;
+  }
+}
+
+// Spec 01 section 7.1. The router's cap is applied last, so E may be less than what the rank has.
 bool RankCore::needs_pad_before() const {
   const berth_iteration &it = iteration_;
-  if (config_.padding == BERTH_PAD_NONE || it.filling || dummy_active_) return false;
-  int32_t count = active_count_;
-  if (config_.transceiver || held_ > 0) {
-    for (int32_t i = 0; i < active_count_; ++i) {
-      const berth_row &row = rows_[active_[i]];
-      const bool away = config_.transceiver &&
-                        (row.state == BERTH_STATE_GENERATION_INIT || row.state == BERTH_STATE_GENERATION_TRANSFER);
-      if (away || (row.flags & BERTH_ROW_HELD)) --count;
-    }
-  }
-  return count == 0 && it.expected > 0;
+  if (config_.padding == BERTH_PAD_NONE || it.filling) return false;
+  const auto last = active_.begin() + active_count_;
+  return std::max(it.expected, it.routable) > 0 &&
+         std::none_of(active_.begin(), last, [this](int32_t row) { return counts_as_work(rows_[row]); });
 }
 
 // Spec 01 section 7.2: a rank at its cap is left empty, and so vetoes the forward.
@@ -414,10 +500,23 @@ bool RankCore::needs_pad_after() const {
          active_count_ > 0 && it.expected > 0 && active_count_ < config_.admission_cap;
 }
 
-void RankCore::place_dummy() {
+// All of it or none: without its pages the batch stays empty, and the fleet skips and tries again.
+bool RankCore::place_dummy(int32_t role) {
+  const int32_t tokens = role == BERTH_DUMMY_CONTEXT ? 1 : 1 + config_.draft_tokens;
+  const RankPages::Request dummy{dummy_, config_.leases, tokens, tokens, false, false};
+  berth_demand *demand = &table_.demand[static_cast<size_t>(dummy_) * pages_.pools()];
+  pages_.look(dummy, demand);
+  bool there = true;
+  for (int32_t p = 0; p < pages_.pools(); ++p) there = there && demand[p].one_step <= pages_.free(p);
+  int32_t matched = 0;
+  if (!there || !pages_.open(dummy, matched)) {
+    iteration_.pad_short = 1;
+    return false;
+  }
   active_[active_count_++] = dummy_;
   dummy_active_ = true;
-  iteration_.padded = 1;
+  put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
+  return true;
 }
 
 void RankCore::remove_dummy() {
@@ -430,12 +529,30 @@ void RankCore::remove_dummy() {
   }
   --active_count_;
   dummy_active_ = false;
+  pages_.close(dummy_);
 }
 
-Status RankCore::build_batch() {
+// Who waits for its encoder to be started.
+void RankCore::count_encoders() {
+  iteration_.encoder_items = static_cast<int32_t>(encoders_.size());
+  iteration_.encoder_tokens = 0;
+  for (const int32_t row : encoders_) iteration_.encoder_tokens += table_.side[row].encoder_tokens;
+}
+
+void RankCore::start_encoders() {
+  for (const int32_t row : encoders_) {
+    rows_[row].flags |= BERTH_ROW_ENCODER_RUNNING;
+    encodes_[iteration_.encodes++] = row;
+    mix(rows_[row].request_id);
+  }
+  encoders_.clear();
+}
+
+// What a plan goes by besides rows and rules.
+void RankCore::open_plan() {
   building_ = static_cast<int32_t>(std::find(slot_busy_.begin(), slot_busy_.end(), 0) - slot_busy_.begin());
   slot_size_[building_] = 0;
-  table_.schedule.active = active_count_ - (dummy_active_ ? 1 : 0);  // the dummy is the last one
+  table_.schedule.active = active_count_;
   for (int32_t p = 0; p < pages_.pools(); ++p) table_.pools[p].free = std::max<int64_t>(0, pages_.free(p));
   resident_ = 0;
   if (config_.transceiver && config_.policy_set == BERTH_SET_TRTLLM) {
@@ -451,9 +568,9 @@ Status RankCore::build_batch() {
     }
   }
   set_held_aside();
-  const Status status = table_.run(rules_, this);
-  if (status != Status::kOk) return status;
+}
 
+Status RankCore::build_batch() {
   const berth_schedule &plan = table_.schedule;
   std::copy(std::begin(plan.deferred), std::end(plan.deferred), iteration_.deferred);
   take_held_back();
@@ -472,12 +589,23 @@ Status RankCore::build_batch() {
     }
     put(index, BERTH_ENTRY_GENERATION, tokens, position);
   }
-  if (dummy_active_) put(dummy_, BERTH_ENTRY_DUMMY, 1, 0);
   for (int32_t i = 0; i < plan.contexts; ++i) {
     const berth_pick &pick = table_.contexts[i];
     rows_[pick.row].context_chunk = pick.tokens;
     put(pick.row, BERTH_ENTRY_CONTEXT, pick.tokens, pick.position);
   }
+  berth_iteration &it = iteration_;
+  // A dummy's pages come last: before, it could keep who needs all of them from its transfer for ever.
+  if (idle_ && place_dummy(it.dummy_role)) {
+    it.padded = 1;
+  } else if (!idle_ && needs_pad_after() && place_dummy(BERTH_DUMMY_GENERATION)) {
+    it.padded = 2;
+  }
+  count_encoders();
+  it.batch = slot_size_[building_];
+  it.batch_slot = building_;
+  if (it.real > 0) mix(it.batch_hash);
+  phase_ = Phase::kLaunch;
   return Status::kOk;
 }
 
@@ -487,23 +615,23 @@ void RankCore::set_held_aside() {
   const int32_t n = table_.schedule.active;
   std::copy_n(active_.begin(), n, in_order_.begin());
   int32_t kept = 0;
-  held_leases_ = 0;
+  int32_t leases = 0;
   for (int32_t i = 0; i < n; ++i) {
     const berth_row &row = rows_[active_[i]];
     if (!(row.flags & BERTH_ROW_HELD)) {
       active_[kept++] = active_[i];
     } else if (row.lease >= 0) {
-      ++held_leases_;
+      ++leases;
     }
   }
   table_.schedule.active = kept;
-  if (counts_kv_) rules_.max_requests = std::max(1, rules_.max_requests - held_leases_);
+  if (counts_kv_) rules_.max_requests = std::max(1, rules_.max_requests - leases);
 }
 
 void RankCore::take_held_back() {
   if (held_ == 0) return;
   if (counts_kv_) rules_.max_requests = config_.max_resident;
-  const int32_t n = active_count_ - (dummy_active_ ? 1 : 0);
+  const int32_t n = active_count_;
   std::copy_n(in_order_.begin(), n, active_.begin());
   for (int32_t i = 0; i < n; ++i) {
     if (rows_[active_[i]].flags & BERTH_ROW_HELD) defer(active_[i], BERTH_WAIT_READER);
@@ -586,12 +714,16 @@ int32_t RankCore::look(int32_t index) {
   return counts && resident_ >= config_.max_resident ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
 }
 
+// Tokens that there must be room for when a generation runs.
+int64_t RankCore::end_of_step(int32_t index) const {
+  const berth_row &row = rows_[index];
+  return int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+}
+
 // Without a promise: what its next step takes.
 void RankCore::ask_for_next(int32_t index) {
-  const berth_row &row = rows_[index];
-  if (row.flags & BERTH_ROW_STAYS) return;
-  const int64_t end =
-      int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+  if (rows_[index].flags & BERTH_ROW_STAYS) return;
+  const int64_t end = end_of_step(index);
   berth_demand *demand = &table_.demand[static_cast<size_t>(index) * pages_.pools()];
   if (end > pages_.room(index)) {
     pages_.step(index, end, demand);
@@ -710,9 +842,33 @@ void RankCore::put(int32_t row, int32_t kind, int32_t tokens, int32_t position) 
   }
   if (kind != BERTH_ENTRY_DUMMY) {
     ++it.real;
-    it.batch_hash = mixed(it.batch_hash, rows_[row].request_id ^ (static_cast<uint64_t>(tokens) << 33) ^
-                                             (uint64_t{kind == BERTH_ENTRY_CONTEXT} << 32));
+    it.batch_hash = with(it.batch_hash, batch_of(building_)[it.batch - 1]);
   }
+}
+
+uint64_t RankCore::with(uint64_t hash, const berth_entry &entry) const {
+  return mixed(hash, rows_[entry.row].request_id ^ (static_cast<uint64_t>(entry.tokens) << 33) ^
+                         (uint64_t{entry.kind == BERTH_ENTRY_CONTEXT} << 32));
+}
+
+// A gate holds them (spec 01 section 9). They stand at the end of the batch.
+void RankCore::drop_contexts() {
+  berth_iteration &it = iteration_;
+  if (it.contexts == 0) return;
+  const berth_entry *batch = batch_of(building_);
+  for (; it.contexts > 0; --it.contexts, --it.batch, --it.real) {
+    const berth_entry &entry = batch[it.batch - 1];
+    it.batch_tokens -= entry.tokens;
+    rows_[entry.row].context_chunk = 0;
+    give_back(entry.row);
+    defer(entry.row, BERTH_WAIT_GATE);
+  }
+  slot_size_[building_] = it.batch;
+  it.batch_hash = 0;
+  for (int32_t i = 0; i < it.batch; ++i) {
+    if (batch[i].kind != BERTH_ENTRY_DUMMY) it.batch_hash = with(it.batch_hash, batch[i]);
+  }
+  mix(it.batch_hash);
 }
 
 void RankCore::defer(int32_t row, int32_t reason) {
@@ -725,6 +881,8 @@ void RankCore::defer(int32_t row, int32_t reason) {
 Status RankCore::launch() {
   if (phase_ != Phase::kLaunch) return Status::kState;
   berth_iteration &it = iteration_;
+  if (it.contexts_held) drop_contexts();
+  if (it.encode) start_encoders();
   const bool launched = it.can_queue == 1 && it.held == 0 && it.batch > 0;
   if (launched) {
     commit_batch();
@@ -766,7 +924,6 @@ void RankCore::commit_batch() {
     ++row.pending_tokens;
     ask_for_next(batch[i].row);
   }
-  remove_dummy();  // spec 01 section 7.3: it dies in the update right after the forward
 }
 
 void RankCore::roll_back() {
@@ -803,6 +960,7 @@ int32_t RankCore::due_slot(bool launched) {
 Status RankCore::settle() {
   if (phase_ != Phase::kSettle) return Status::kState;
   berth_iteration &it = iteration_;
+  remove_dummy();  // spec 01 section 7.3: it dies in the update right after the forward
   if (it.launched && caches_) move_on();
   if (it.due_slot >= 0) {
     settled_launch_ = slot_launch_[it.due_slot];
@@ -902,6 +1060,7 @@ void RankCore::end(int32_t index, int32_t kind) {
   end_kind_[index] = static_cast<uint8_t>(kind);
   if (kind == BERTH_END_FINISHED) row.state = BERTH_STATE_COMPLETE;
   hold(row, false);
+  if ((row.flags & BERTH_ROW_ENCODER_PENDING) && !(row.flags & BERTH_ROW_ENCODER_RUNNING)) std::erase(encoders_, index);
   row.flags |= BERTH_ROW_FINISHED;
   ended_in_active_ = true;
   if (row.in_flight == 0) {
@@ -974,9 +1133,8 @@ Status RankCore::prepare(berth_kv_batch &batch) {
   const berth_entry *entries = batch_of(iteration_.launched_slot);
   const int32_t size = slot_size_[iteration_.launched_slot];
   for (int32_t i = 0; i < size; ++i) {
-    const bool dummy = entries[i].kind == BERTH_ENTRY_DUMMY;
-    table_rows_[static_cast<size_t>(i)] = {dummy ? 0 : pages_.handle(entries[i].row), config_.leases,
-                                           entries[i].position, entries[i].tokens};
+    table_rows_[static_cast<size_t>(i)] = {pages_.handle(entries[i].row), config_.leases, entries[i].position,
+                                           entries[i].tokens};
   }
   return kv_.prepare(batch, {table_rows_.data(), static_cast<size_t>(size)});
 }

@@ -37,14 +37,18 @@ class RankCore final : private SeatGate {
   Fit fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const;
 
   Status schedule();
+  Status begin();
+  Status select();
   Status launch();
   Status settle();
   Status fault(int32_t launched, int32_t collected);
   void map(berth_core_memory &out);
+  void map(berth_table_memory &out) { table_.map(out); }
   Status prepare(berth_kv_batch &batch);
 
  private:
-  enum class Phase { kSchedule, kLaunch, kSettle };
+  class LoopCaches;
+  enum class Phase { kSchedule, kSelect, kLaunch, kSettle };
   enum Taken : int32_t { kSeat = 1, kLease = 2 /* and its pages */, kGrowth = 4 };
   struct Claim {
     int32_t row;
@@ -62,12 +66,17 @@ class RankCore final : private SeatGate {
   void admit();
   bool needs_pad_before() const;
   bool needs_pad_after() const;
-  void place_dummy();
+  bool counts_as_work(const berth_row &row) const;
+  bool place_dummy(int32_t role);
+  void count_encoders();
+  void start_encoders();
   // Seats and leases for the scheduler: state 8 takes a lease and pages, whoever runs a seat too.
   int32_t take(int32_t row) override;
   void give_back(int32_t row) override;
   int32_t look(int32_t row) override;
   void pause(int32_t row, int64_t *freed) override;
+  Status enter();
+  void open_plan();
   Status build_batch();
   void start_receives();
   void count_deferrals();
@@ -78,6 +87,7 @@ class RankCore final : private SeatGate {
   void defer(int32_t row, int32_t reason);
 
   // launch
+  void drop_contexts();
   void commit_batch();
   void roll_back();
   int32_t due_slot(bool launched);
@@ -96,10 +106,12 @@ class RankCore final : private SeatGate {
   static int64_t longest_context(int64_t prompt_tokens, int64_t max_new_tokens);
   bool stays(int64_t prompt_tokens, int64_t max_new_tokens) const;
   RankPages::Request request_of(int32_t row) const;
+  int64_t end_of_step(int32_t row) const;
   void ask_for_next(int32_t row);
   void note_pages(int32_t row);
   void remove_dummy();
   void mix(uint64_t value);
+  uint64_t with(uint64_t hash, const berth_entry &entry) const;
   berth_entry *batch_of(int32_t slot) { return &entries_[static_cast<size_t>(slot) * batch_capacity_]; }
 
   berth_core_config config_;
@@ -115,8 +127,8 @@ class RankCore final : private SeatGate {
   SlotMap seats_;
   SlotMap leases_;
   KvCache &kv_;
-  const bool promises_;  // pages are promised to a request's end
-  const bool caches_;    // there are pages with numbers, and tokens
+  const bool promises_;   // pages are promised to a request's end
+  const bool caches_;     // there are pages with numbers, and tokens
   const bool counts_kv_;  // the scheduler counts who holds KV
   RankPages pages_;
 
@@ -128,8 +140,8 @@ class RankCore final : private SeatGate {
   std::vector<int32_t> &active_;
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
+  bool idle_ = false;  // nothing here keeps it from being padded
   bool ended_in_active_ = false;
-  int32_t held_leases_ = 0;     // leases of those who are held, in this schedule
   int32_t held_ = 0;            // rows that whoever reads their output holds
   int32_t held_after_end_ = 0;  // rows that ended while a launched batch held them
   uint64_t admissions_ = 0;
@@ -139,6 +151,8 @@ class RankCore final : private SeatGate {
   std::vector<int32_t> arrivals_;  // rows of the admits
   std::vector<berth_change> changes_;
   std::vector<int32_t> receives_;
+  std::vector<int32_t> encodes_;
+  std::vector<int32_t> encoders_;  // rows whose encoder hasn't been started, oldest first
   std::vector<berth_done> done_;
   std::vector<berth_entry> entries_;
   std::vector<uint8_t> results_;

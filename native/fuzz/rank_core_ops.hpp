@@ -94,7 +94,7 @@ struct Mapped {
   int32_t rows() const { return memory.rows - 1; }
 
   void admit(uint64_t id, int32_t state, int32_t prompt, int32_t max_new) const {
-    admit(it().admits++) = berth_admit{id, ~id, state, prompt, max_new, prompt, 0, 0, 0, 0, 0, 0};
+    admit(it().admits++) = berth_admit{id, ~id, state, prompt, max_new, prompt, 0, 0, 0, 0, 0, 0, 0, 0};
   }
   void change(uint64_t id, int32_t at_row, int32_t kind) const {
     change(it().changes++) = berth_change{id, at_row, kind};
@@ -172,12 +172,19 @@ class Ops {
     c.chunking = in.one_in(2) ? BERTH_CHUNK_FCFS : BERTH_CHUNK_NONE;
     c.tokens_per_block = in.between(1, 8);
     c.pages = in.one_in(2) ? -1 : in.between(8, 60);
+    c.pad_count = c.transceiver ? in.between(BERTH_PAD_KV_HERE, BERTH_PAD_SCHEDULABLE) : BERTH_PAD_ACTIVE;
     c.policy_set = in.one_in(4) ? BERTH_SET_TRTLLM : BERTH_SET_BERTH;
     // Parity's static batch holds up a context in the middle of its prompt (docs/policies.md, D10): with fewer seats
     // than leases it may never go on.
     const bool may_wait = c.policy_set == BERTH_SET_BERTH && in.one_in(4);
     c.capacity = may_wait ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     if (in.one_in(3)) c.capacity = BERTH_POLICY_MAX_UTILIZATION;
+    if (c.capacity == BERTH_POLICY_MAX_UTILIZATION) {
+      c.one_loop = in.between(0, 1);
+    } else {
+      if (c.transceiver == 0 && in.one_in(6)) c.capacity = BERTH_POLICY_MAX_REQUESTS;
+      c.selects = in.one_in(4) ? 1 : 0;
+    }
     c.pause = in.between(BERTH_PAUSE_RECOMPUTE, BERTH_PAUSE_SUSPEND);
     // Who is delayed is passed; under parity whoever passed may then be held up by it for ever (D10 again).
     c.prefix_sharing = c.policy_set == BERTH_SET_BERTH ? in.between(0, 1) : 0;
@@ -201,7 +208,7 @@ class Ops {
     c.struct_size = sizeof c;
     c.tokens_per_block = core.tokens_per_block;
     c.max_blocks = (kLongest + core.draft_tokens + 4 * core.tokens_per_block) / core.tokens_per_block / 4 * 4 + 4;
-    c.sequences = core.leases;
+    c.sequences = core.leases + 1;
     c.rows = core.leases + core.reserved_leases + 1;
     c.beams = c.tenants = c.staging = c.token_arena = 1;
     c.scopes = in.between(1, 4);
@@ -290,6 +297,9 @@ class Ops {
       } else {
         core_.admit(id, state, prompt, max_new);
       }
+      // Who waits for its encoder is passed: D10 once more.
+      const bool may_encode = !generation_only && config_.policy_set == BERTH_SET_BERTH;
+      if (may_encode && in_.one_in(8)) core_.admit(it().admits - 1).encoder_tokens = in_.between(1, 30);
       Known known;
       known.max_new = max_new;
       known.prompt = prompt;
@@ -297,10 +307,9 @@ class Ops {
       live_.emplace(id, known);
     }
     if (!live_.empty() && in_.one_in(3)) change_somebody();
-    if (!live_.empty() && in_.one_in(5)) hold_somebody();
     if (in_.one_in(9) && it().changes < core_.rows()) {  // a request that left long ago, or never was
       const int32_t row = in_.between(0, core_.rows() - 1);
-      core_.change(uint64_t{1} << 60, row, in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_CANCEL));
+      core_.change(uint64_t{1} << 60, row, in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_ENCODED));
       ++stale_;
     }
     if (in_.one_in(16)) refuse_a_bad_inbox();
@@ -312,38 +321,84 @@ class Ops {
     const int32_t row = row_of(victim->first);
     if (row < 0) return;  // admitted in this very iteration
     const bool in_transfer = core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER;
-    const int32_t kind = in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_CANCEL);
+    const int32_t kind = in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_ENCODED);
     core_.change(victim->first, row, kind);
     if (kind == BERTH_CHANGE_CANCEL) victim->second.cancelled = true;
+    if (kind == BERTH_CHANGE_HOLD || kind == BERTH_CHANGE_RESUME) victim->second.held = kind == BERTH_CHANGE_HOLD;
     if (kind == BERTH_CHANGE_FAILED && in_transfer) victim->second.failed = true;
-  }
-
-  void hold_somebody() {
-    auto victim = live_.begin();
-    std::advance(victim, in_.between(0, live_rows() - 1));
-    const int32_t row = row_of(victim->first);
-    if (row < 0 || it().changes == core_.rows()) return;
-    victim->second.held = !in_.one_in(3);
-    core_.change(victim->first, row, victim->second.held ? BERTH_CHANGE_HOLD : BERTH_CHANGE_RESUME);
   }
 
   // Whatever is wrong with one entry: nothing changes, and the same inbox is good once the entry is gone.
   void refuse_a_bad_inbox() {
     if (it().admits == core_.rows()) return;
-    berth_admit bad{1, 1, BERTH_STATE_CONTEXT_INIT, 4, 1, 4, 0, 0, 0, 0, 0, 0};
-    switch (in_.between(0, 5)) {
+    berth_admit bad{1, 1, BERTH_STATE_CONTEXT_INIT, 4, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0};
+    switch (in_.between(0, 6)) {
       case 0: bad.state = in_.between(-1, 30) | 32; break;
       case 1: bad.prompt_tokens = -in_.between(0, 9); break;
       case 2: bad.max_new_tokens = INT32_MAX; break;
       case 3: bad.load_tokens = -1; break;
       case 4: bad.cached_tokens = 5; break;
+      case 5: bad.encoder_tokens = -1; break;
       default: bad.children = INT32_MIN; break;
     }
     core_.admit(it().admits++) = bad;
     const berth_iteration before = it();
-    HOLDS(berth_core_schedule(core_.core) == BERTH_E_ARGUMENT);
+    HOLDS(schedule() == BERTH_E_ARGUMENT);
     HOLDS(std::memcmp(&before, &it(), sizeof before) == 0);
     --it().admits;
+  }
+
+  int32_t schedule() {
+    if (config_.selects == 0) {
+      HOLDS(berth_core_begin(core_.core) == BERTH_E_STATE && berth_core_select(core_.core) == BERTH_E_STATE);
+      return berth_core_schedule(core_.core);
+    }
+    HOLDS(berth_core_schedule(core_.core) == BERTH_E_STATE);
+    if (const int32_t begun = berth_core_begin(core_.core); begun != BERTH_OK) return begun;
+    berth_table_memory table{};
+    table.struct_size = sizeof table;
+    HOLDS(berth_core_table(core_.core, &table) == BERTH_OK);
+    if (in_.one_in(4)) select_anything(table);
+    return select_everybody(table);
+  }
+
+  // Whatever stands in the lists: it is refused and nothing happens, or it was good and this is the schedule.
+  void select_anything(const berth_table_memory &table) {
+    berth_schedule &plan = *Mapped::at<berth_schedule>(table.schedule_address);
+    const auto any_row = [this] { return in_.one_in(8) ? INT32_MIN : in_.between(-1, core_.rows() + 1); };
+    const auto any_count = [&] { return in_.one_in(8) ? INT32_MAX : in_.between(-1, table.rows); };
+    for (int32_t i = 0; i < table.rows; ++i) {
+      Mapped::at<int32_t>(table.fitting_address)[i] = any_row();
+      Mapped::at<int32_t>(table.paused_address)[i] = any_row();
+      core_.row(i).wait_reason = static_cast<int16_t>(in_.between(-32768, 32767));
+    }
+    plan.fitting = any_count();
+    plan.paused = any_count();
+    const uint64_t hash = it().decision_hash;
+    if (plan.fitting == 0 && plan.paused == 0) return;
+    const int32_t status = berth_core_select(core_.core);
+    selected_ = status == BERTH_OK;
+    HOLDS(selected_ || status == BERTH_E_ROW || status == BERTH_E_ARGUMENT);
+    HOLDS(selected_ || it().decision_hash == hash);
+  }
+
+  int32_t select_everybody(const berth_table_memory &table) {
+    if (selected_) {
+      selected_ = false;
+      return BERTH_OK;
+    }
+    berth_schedule &plan = *Mapped::at<berth_schedule>(table.schedule_address);
+    plan.fitting = plan.paused = 0;
+    for (int32_t i = 0; i < plan.active; ++i) {
+      const int32_t row = core_.active(i);
+      const int32_t state = core_.row(row).state;
+      const bool runs = state >= BERTH_STATE_CONTEXT_INIT && state < config_.range_end &&
+                        (core_.row(row).flags & BERTH_ROW_ENCODER_PENDING) == 0;
+      if (state == BERTH_STATE_GENERATION_INIT || runs) {
+        Mapped::at<int32_t>(table.fitting_address)[plan.fitting++] = row;
+      }
+    }
+    return berth_core_select(core_.core);
   }
 
   void iterate(bool can_queue, bool held, bool filling) {
@@ -351,19 +406,29 @@ class Ops {
     it().filling = filling ? 1 : 0;
     it().can_queue = can_queue ? 1 : 0;
     it().held = held ? 1 : 0;
+    it().contexts_held = in_.one_in(7) ? 1 : 0;
+    it().encode = in_.empty() || in_.one_in(3) ? 1 : 0;
+    it().dummy_role = in_.between(BERTH_DUMMY_GENERATION, BERTH_DUMMY_CONTEXT);
     HOLDS(berth_core_launch(core_.core) == BERTH_E_STATE);
     HOLDS(berth_core_settle(core_.core) == BERTH_E_STATE);
     const int32_t offered = it().changes;
-    HOLDS(berth_core_schedule(core_.core) == BERTH_OK);
+    HOLDS(schedule() == BERTH_OK);
     HOLDS(it().stale_changes >= stale_ && it().stale_changes <= offered);
     HOLDS(it().short_of_pages == 0);
-    HOLDS(it().paused == 0 || config_.capacity == BERTH_POLICY_MAX_UTILIZATION);
+    HOLDS(it().paused == 0 || config_.capacity == BERTH_POLICY_MAX_UTILIZATION || config_.selects == 1);
     stale_ = 0;
     note_pauses();
     const int32_t ended_early = it().done;
     check_batch();
-    HOLDS(berth_core_schedule(core_.core) == BERTH_E_STATE);
+    HOLDS(schedule() == BERTH_E_STATE);
+    const int32_t contexts = it().contexts;
+    const int32_t items = it().encoder_items;
     HOLDS(berth_core_launch(core_.core) == BERTH_OK);
+    if (it().contexts_held) {
+      HOLDS(it().contexts == 0);
+      next_batch_.resize(next_batch_.size() - static_cast<size_t>(contexts));
+    }
+    HOLDS(it().encodes == (it().encode ? items : 0));
     const bool launched = can_queue && !held && it().batch > 0;
     HOLDS((it().launched == 1) == launched);
     if (launched) launch();
@@ -432,6 +497,7 @@ class Ops {
       }
       ++real;
       HOLDS(row.seat >= 0 && row.lease >= 0 && (row.flags & BERTH_ROW_LIVE) != 0);
+      HOLDS((row.flags & BERTH_ROW_ENCODER_PENDING) == 0);
       HOLDS(row.state >= BERTH_STATE_CONTEXT_INIT && row.state < config_.range_end);
       HOLDS(!config_.exclusive_flight || row.in_flight == 0);
       if (e.kind == BERTH_ENTRY_CONTEXT) {
@@ -596,19 +662,20 @@ class Ops {
     HOLDS(it().retiring == live_rows() - it().routable);
   }
 
-  // Transfers arrive, the fleet agrees: everything ends, and everything has come back.
+  // Readers read, transfers arrive, the fleet agrees: everything ends, and everything has come back.
   void drain() {
     for (int32_t i = 0; !live_.empty(); ++i) {
       HOLDS(i < 100000);  // with runnable work there is progress
       for (int32_t row = 0; row < core_.rows() && it().changes < core_.rows(); ++row) {
-        if (core_.row(row).flags & BERTH_ROW_HELD) {
-          core_.change(core_.row(row).request_id, row, BERTH_CHANGE_RESUME);
-          live_.at(core_.row(row).request_id).held = false;
-        }
-      }
-      for (int32_t row = 0; row < core_.rows() && it().changes < core_.rows(); ++row) {
-        if (core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER && (core_.row(row).flags & BERTH_ROW_LIVE)) {
-          core_.change(core_.row(row).request_id, row, BERTH_CHANGE_ARRIVED);
+        const berth_row &r = core_.row(row);
+        if ((r.flags & BERTH_ROW_LIVE) == 0) continue;
+        if (r.flags & BERTH_ROW_HELD) {
+          core_.change(r.request_id, row, BERTH_CHANGE_RESUME);
+          live_.at(r.request_id).held = false;
+        } else if (r.state == BERTH_STATE_GENERATION_TRANSFER) {
+          core_.change(r.request_id, row, BERTH_CHANGE_ARRIVED);
+        } else if (r.flags & BERTH_ROW_ENCODER_RUNNING) {
+          core_.change(r.request_id, row, BERTH_CHANGE_ENCODED);
         }
       }
       iterate(true, false, false);
@@ -629,6 +696,7 @@ class Ops {
   std::vector<berth_entry> voided_batch_;
   uint64_t last_id_ = 0;
   int32_t stale_ = 0;
+  bool selected_ = false;  // by select_anything()
 };
 
 }  // namespace berth::test

@@ -105,10 +105,17 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.chunking = 2; },
       [](C &c) { c.tokens_per_block = 0; },
       [](C &c) { c.policy_set = 2; },
-      [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS; },
+      [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS - 1; },
       [](C &c) { c.capacity = BERTH_POLICY_STATIC_BATCH + 1; },
+      [](C &c) { c.one_loop = 2; },
+      [](C &c) { c.one_loop = 1, c.capacity = BERTH_POLICY_GUARANTEED_NO_EVICT; },
+      [](C &c) { c.one_loop = 1, c.capacity = BERTH_POLICY_MAX_UTILIZATION, c.selects = 1; },
+      [](C &c) { c.selects = 2; },
       [](C &c) { c.pause = 2; },
       [](C &c) { c.prefix_sharing = -1; },
+      [](C &c) { c.pad_count = -1; },
+      [](C &c) { c.pad_count = BERTH_PAD_SCHEDULABLE + 1; },
+      [](C &c) { c.reserved = 1; },
       [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };
@@ -140,10 +147,13 @@ TEST(aHostileInboxEntryChangesNothing) {
       [&] { core.change(1, -1, BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, std::numeric_limits<int32_t>::max(), BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, 0, 0); },
-      [&] { core.change(1, 0, BERTH_CHANGE_RESUME + 1); },
+      [&] { core.change(1, 0, BERTH_CHANGE_ENCODED + 1); },
+      [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).encoder_tokens = -1; },
+      [&] { core.it().dummy_role = 2; },
+      [&] { core.it().dummy_role = -1; },
   };
   for (const auto &spoil : wrong) {
-    core.it().admits = core.it().changes = 0;
+    core.it().admits = core.it().changes = core.it().dummy_role = 0;
     core.it().can_queue = core.it().expected = 1;
     spoil();
     const berth_iteration before = core.it();
@@ -152,7 +162,7 @@ TEST(aHostileInboxEntryChangesNothing) {
     CHECK(std::memcmp(&before, &core.it(), sizeof before) == 0);
     CHECK(std::memcmp(&row, &core.row(0), sizeof row) == 0);
   }
-  core.it().admits = core.it().changes = 0;
+  core.it().admits = core.it().changes = core.it().dummy_role = 0;
   core.step();  // and it goes on
   CHECK(core.it().launched == 1);
 }
@@ -168,6 +178,77 @@ TEST(callsInTheWrongOrderAreRefused) {
   CHECK(berth_core_launch(core.core) == BERTH_E_STATE);
   CHECK(berth_core_schedule(core.core) == BERTH_E_STATE);
   CHECK(berth_core_settle(core.core) == BERTH_OK);
+}
+
+TEST(whoSelectsCallsInTwoParts) {
+  berth_core_config config = small_core();
+  config.selects = 1;
+  const Mapped core(config);
+  CHECK(berth_core_begin(nullptr) == BERTH_E_ARGUMENT && berth_core_select(nullptr) == BERTH_E_ARGUMENT);
+  CHECK(berth_core_schedule(core.core) == BERTH_E_STATE && berth_core_select(core.core) == BERTH_E_STATE);
+  CHECK(berth_core_begin(core.core) == BERTH_OK);
+  CHECK(berth_core_begin(core.core) == BERTH_E_STATE && berth_core_launch(core.core) == BERTH_E_STATE);
+  CHECK(berth_core_select(core.core) == BERTH_OK);
+  CHECK(berth_core_select(core.core) == BERTH_E_STATE);
+  CHECK(berth_core_launch(core.core) == BERTH_OK && berth_core_settle(core.core) == BERTH_OK);
+  berth_table_memory table{};
+  CHECK(berth_core_table(core.core, &table) == BERTH_E_ARGUMENT);
+  CHECK(berth_core_table(core.core, nullptr) == BERTH_E_ARGUMENT);
+  const Mapped other(small_core());
+  CHECK(berth_core_begin(other.core) == BERTH_E_STATE && berth_core_select(other.core) == BERTH_E_STATE);
+}
+
+TEST(whatCannotBeSelectedIsNamedAndChangesNothing) {
+  berth_core_config config = small_core();
+  config.selects = 1;
+  config.capacity = BERTH_POLICY_MAX_UTILIZATION;
+  const Mapped core(config);
+  berth_table_memory memory{};
+  memory.struct_size = sizeof memory;
+  CHECK(berth_core_table(core.core, &memory) == BERTH_OK);
+  berth_schedule &plan = *Mapped::at<berth_schedule>(memory.schedule_address);
+  int32_t *fitting = Mapped::at<int32_t>(memory.fitting_address);
+  int32_t *paused = Mapped::at<int32_t>(memory.paused_address);
+  const auto select = [&](std::initializer_list<int32_t> fits, std::initializer_list<int32_t> gives_way) {
+    std::copy(fits.begin(), fits.end(), fitting);
+    std::copy(gives_way.begin(), gives_way.end(), paused);
+    plan.fitting = static_cast<int32_t>(fits.size());
+    plan.paused = static_cast<int32_t>(gives_way.size());
+    return berth_core_select(core.core);
+  };
+  core.admit(1, BERTH_STATE_CONTEXT_INIT, 4, 5);
+  core.admit(2, BERTH_STATE_CONTEXT_INIT, 4, 5);
+  core.it().expected = core.it().can_queue = 1;
+  CHECK(berth_core_begin(core.core) == BERTH_OK);
+  const auto refused = [&](int32_t status, int32_t row, int32_t field) {
+    CHECK(status == BERTH_E_ROW && plan.row == row && plan.field == field);
+    CHECK(core.row(0).lease == -1 && core.row(1).lease == -1 && core.it().batch == 0);
+  };
+  refused(select({0, 9}, {}), 9, BERTH_FIELD_ORDER);
+  refused(select({-1}, {}), -1, BERTH_FIELD_ORDER);
+  refused(select({3}, {}), 3, BERTH_FIELD_ORDER);  // nobody's
+  refused(select({8}, {}), 8, BERTH_FIELD_ORDER);  // the dummy's
+  refused(select({0, 0}, {}), 0, BERTH_FIELD_ORDER);
+  refused(select({0}, {0}), 0, BERTH_FIELD_ORDER);
+  refused(select({}, {1}), 1, BERTH_FIELD_HELD);
+  for (const int32_t state : {BERTH_STATE_GENERATION_TRANSFER, BERTH_STATE_RETIRING, BERTH_STATE_COMPLETE}) {
+    core.row(0).state = state;
+    refused(select({0}, {}), 0, BERTH_FIELD_STATE);
+  }
+  refused(select({}, {0}), 0, BERTH_FIELD_STATE);
+  core.row(0).state = BERTH_STATE_CONTEXT_INIT;
+  plan.fitting = 10;
+  CHECK(berth_core_select(core.core) == BERTH_E_ARGUMENT);
+  plan.fitting = 0;
+  plan.paused = -1;
+  CHECK(berth_core_select(core.core) == BERTH_E_ARGUMENT);
+  CHECK(select({1}, {}) == BERTH_OK);
+  CHECK(core.it().batch == 1 && core.row(0).wait_reason == BERTH_WAIT_GATE && core.row(1).seat == 0);
+  CHECK(berth_core_launch(core.core) == BERTH_OK && berth_core_settle(core.core) == BERTH_OK);
+
+  CHECK(berth_core_begin(core.core) == BERTH_OK);
+  CHECK(select({}, {1}) == BERTH_E_ROW && plan.field == BERTH_FIELD_IN_FLIGHT);  // a launched batch writes its pages
+  CHECK(select({0, 1}, {}) == BERTH_OK && core.it().batch == 2);
 }
 
 TEST(moreRequestsThanRowsAreExhaustionNotAFault) {
@@ -414,3 +495,88 @@ TEST(randomRunsKeepEveryInvariant) {
 }
 
 TEST_MAIN
+
+// ------------------------------------------------------------------------------ padding, gates, encoders
+
+// Spec 06 BC-05, one rank's side: refused, empty, then granted when a page is free.
+TEST(aDummyTakesItsPagesOrIsRefused) {
+  berth_core_config config = small_core();
+  config.transceiver = 1;
+  config.pad_count = BERTH_PAD_KV_HERE;
+  config.draft_tokens = 4;
+  config.pages = 4;
+  const Mapped core(config);
+  core.admit(1, BERTH_STATE_GENERATION_INIT, 7, 1);  // 12 tokens with drafts: 3 pages
+  core.step(1);
+  CHECK(core.it().padded == 0 && core.it().pad_short == 1 && core.it().batch == 0);  // 1 and 4 drafts: 2 pages
+  CHECK(core.it().receives == 1 && core.it().launched == 0);
+  core.it().dummy_role = BERTH_DUMMY_CONTEXT;  // a page
+  core.step(1);
+  CHECK(core.it().padded == 1 && core.it().pad_short == 0 && core.it().batch == 1 && core.it().launched == 1);
+  CHECK(core.it().pages_used == 3);  // back after its forward
+}
+
+TEST(whatCountsAsWorkKeepsADummyAway) {
+  for (const int32_t count : {BERTH_PAD_ACTIVE, BERTH_PAD_KV_HERE, BERTH_PAD_SCHEDULABLE}) {
+    berth_core_config config = small_core();
+    config.transceiver = 1;
+    config.padding = BERTH_PAD_BEFORE;
+    config.pad_count = count;
+    const Mapped core(config);
+    core.admit(1, BERTH_STATE_GENERATION_INIT, 8, 4);
+    core.step(1);
+    CHECK(core.it().padded == (count == BERTH_PAD_ACTIVE ? 0 : 1));
+    core.change(1, 7, BERTH_CHANGE_CANCEL);  // another row: stale
+    core.change(1, core.receive(0), BERTH_CHANGE_ARRIVED);
+    core.step(1);
+    CHECK(core.it().padded == 0 && core.it().real == 1);
+    core.step(1);
+    core.step(1);  // retiring
+    core.step(1);
+    CHECK(core.it().padded == (count == BERTH_PAD_SCHEDULABLE ? 1 : 0));
+  }
+}
+
+TEST(heldContextsLeaveTheBatchAndGiveBackWhatTheyTook) {
+  berth_core_config config = small_core();
+  config.max_batch_size = config.admission_cap = config.max_resident = 4;
+  config.pages = 20;
+  const Mapped core(config);
+  core.admit(1, BERTH_STATE_CONTEXT_INIT, 8, 6);
+  core.step();
+  const int64_t pages = core.it().pages_used;
+  core.admit(2, BERTH_STATE_CONTEXT_INIT, 5, 6);
+  core.it().expected = core.it().can_queue = core.it().contexts_held = 1;
+  CHECK(berth_core_schedule(core.core) == BERTH_OK);
+  CHECK(core.it().contexts == 1 && core.it().batch == 2 && core.it().batch_tokens == 6);
+  CHECK(berth_core_launch(core.core) == BERTH_OK);
+  CHECK(core.it().contexts == 0 && core.it().batch == 1 && core.it().real == 1 && core.it().batch_tokens == 1);
+  CHECK(core.it().launched == 1 && core.it().deferred[BERTH_WAIT_GATE] == 1);
+  CHECK(berth_core_settle(core.core) == BERTH_OK);
+  CHECK(core.it().seats_used == 1 && core.it().leases_used == 1 && core.it().pages_used == pages);
+  core.it().contexts_held = 0;
+  core.step();
+  CHECK(core.it().contexts == 1 && core.it().batch == 2 && core.it().seats_used == 2);
+}
+
+TEST(aContextWaitsForItsEncoder) {
+  const Mapped core(small_core());
+  core.admit(1, BERTH_STATE_CONTEXT_INIT, 8, 2);
+  core.admit(0).encoder_tokens = 30;
+  core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2);
+  core.admit(1).encoder_tokens = 12;
+  core.step();
+  CHECK(core.it().encoder_items == 2 && core.it().encoder_tokens == 42 && core.it().encodes == 0);
+  CHECK(core.it().real == 0 && core.it().deferred[BERTH_WAIT_ENCODER] == 2);
+  core.change(2, 1, BERTH_CHANGE_CANCEL);
+  core.change(1, 0, BERTH_CHANGE_ENCODED);  // nobody runs it yet
+  core.it().encode = 1;
+  core.step();
+  CHECK(core.it().stale_changes == 1 && core.it().encoder_items == 1 && core.it().encodes == 1);
+  CHECK(core.row(0).flags & BERTH_ROW_ENCODER_RUNNING);
+  core.step();
+  CHECK(core.it().encoder_items == 0 && core.it().encodes == 0 && core.it().real == 0);
+  core.change(1, 0, BERTH_CHANGE_ENCODED);
+  core.step();
+  CHECK(core.it().real == 1 && core.it().contexts == 1);
+}

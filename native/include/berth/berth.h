@@ -40,7 +40,10 @@ enum berth_status_code {
   BERTH_E_CAPACITY = 7,   /* the output array of the caller is too small; nothing was written */
   BERTH_E_STATE = 8,      /* the call is not legal in the object's present state */
   BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: another item failed, so this one was undone or not tried */
-  BERTH_E_ROW = 10        /* a row isn't fit to be scheduled: the schedule record says which row and which field */
+  BERTH_E_ROW = 10,       /* a row isn't fit to be scheduled: the schedule record says which row and which field */
+  BERTH_E_PENDING = 11,   /* what the call needs is on its way: a ticket says when to try again */
+  BERTH_E_MISSING = 12,   /* pages were lost on the way: the sequence is shorter now and has to be computed on */
+  BERTH_E_IO = 13         /* the operating system refused; errno beside it */
 };
 
 /* Version of this ABI (BERTH_ABI_VERSION) that the library was built with. */
@@ -171,7 +174,8 @@ enum berth_row_flag {
   BERTH_ROW_ENCODER_PENDING = 32, /* a context whose encoder output isn't ready */
   BERTH_ROW_MULTIMODAL = 64,      /* a generation that can't be recomputed from its tokens */
   BERTH_ROW_STAYS = 128,          /* never gives way: it has its pages up to its last token, whatever the policy */
-  BERTH_ROW_HELD = 256            /* keeps what it has and isn't scheduled: its output isn't read fast enough */
+  BERTH_ROW_HELD = 256,           /* keeps what it has and isn't scheduled: its output isn't read fast enough */
+  BERTH_ROW_ENCODER_RUNNING = 512 /* its encoder was started */
 };
 
 /* Why a request that could have run did not (kept in the row, counted per iteration). */
@@ -198,6 +202,19 @@ enum berth_padding {
   BERTH_PAD_NONE = 0,   /* without attention DP a rank asks only itself */
   BERTH_PAD_BEFORE = 1, /* before scheduling: the pipeline loop */
   BERTH_PAD_BOTH = 2    /* before and after */
+};
+
+/* What a dummy does (spec 01 section 7.1). Its pages are those of so many tokens. */
+enum berth_dummy_role {
+  BERTH_DUMMY_GENERATION = 0, /* a token and its drafts */
+  BERTH_DUMMY_CONTEXT = 1     /* a prompt of one token: where requests end with their first token */
+};
+
+/* What counts as work when a rank is padded before scheduling (spec 01 section 7.1). */
+enum berth_pad_count {
+  BERTH_PAD_ACTIVE = 0,    /* all that is active: where no KV is received */
+  BERTH_PAD_KV_HERE = 1,   /* all but states 8 and 9 */
+  BERTH_PAD_SCHEDULABLE = 2 /* states that can be scheduled: neither who waits for the scheduler nor who retires */
 };
 
 /* How a rank's state counts requests in state 14 (spec 01 section 2.1). */
@@ -280,7 +297,7 @@ typedef struct berth_cold_row {
   int32_t pauses;
 } berth_cold_row;
 
-/* Inbox: a request to put on this rank. 64 bytes. */
+/* Inbox: a request to put on this rank. 72 bytes. */
 typedef struct berth_admit {
   uint64_t request_id;
   uint64_t tag;
@@ -294,6 +311,8 @@ typedef struct berth_admit {
   int32_t scope;           /* bit 0: lora is meant, bit 1: salt is. Nothing is shared across scopes */
   uint64_t lora;
   uint64_t salt;
+  int32_t encoder_tokens;  /* a context's encoder input, computed before its prompt; 0: none */
+  int32_t padding;
 } berth_admit;
 
 enum berth_change_kind {
@@ -301,7 +320,8 @@ enum berth_change_kind {
   BERTH_CHANGE_FAILED = 2,   /* state 9 -> -1 */
   BERTH_CHANGE_CANCEL = 3,   /* a row in state 9 leaves when its transfer is over */
   BERTH_CHANGE_HOLD = 4,     /* the row isn't scheduled */
-  BERTH_CHANGE_RESUME = 5    /* until now */
+  BERTH_CHANGE_RESUME = 5,   /* until now */
+  BERTH_CHANGE_ENCODED = 6   /* its encoder's output is here */
 };
 
 /* Inbox: what happened to a row since the last iteration. Ignored (and counted) if request_id isn't the row's. */
@@ -356,15 +376,19 @@ typedef struct berth_core_config {
   int32_t mark_retiring;      /* 1: state 14 is set on this stage */
   int32_t retiring;           /* berth_retiring: how the rank state counts retirees */
   int32_t padding;            /* berth_padding */
-  int32_t transceiver;        /* 1: states 8 and 9 aren't schedulable work when padding */
+  int32_t transceiver;        /* 1: requests may receive their KV */
   int32_t chunking;           /* berth_chunking */
   int32_t tokens_per_block;   /* page size in tokens, >= 1 */
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
   int64_t pages;              /* without a cache of its own: pages of this rank, only counted; -1: not limited */
   int32_t policy_set;         /* berth_policy_set */
-  int32_t capacity;           /* berth_capacity_policy, not MAX_REQUESTS */
+  int32_t capacity;           /* berth_capacity_policy; all but MAX_UTILIZATION promise pages to the end */
   int32_t pause;              /* berth_pause */
   int32_t prefix_sharing;     /* 1: a context waits while another one computes the block that it lacks next */
+  int32_t one_loop;           /* 1: the one loop (spec 02 section 9) decides; MAX_UTILIZATION only */
+  int32_t selects;            /* 1: the caller does: berth_core_begin and berth_core_select, no berth_core_schedule */
+  int32_t pad_count;          /* berth_pad_count */
+  int32_t reserved;           /* 0 */
 } berth_core_config;
 
 /* What becomes of the pages of a request that gives way (MAX_UTILIZATION). Its tokens become its prompt, and what is
@@ -385,16 +409,21 @@ typedef struct berth_iteration {
   int32_t admits;           /* entries of the admit inbox */
   int32_t changes;          /* entries of the change inbox */
   int32_t filling;          /* 1: benchmark fill, no padding */
+  int32_t dummy_role;       /* berth_dummy_role of a dummy that is placed in this iteration */
   /* in, for launch */
   int32_t can_queue;        /* the fleet's vote */
   int32_t held;             /* 1: a gate holds the forward: nothing is launched and nothing settled */
-  /* out of schedule */
+  int32_t contexts_held;    /* 1: no context runs: they leave the batch, and what they took goes back */
+  int32_t encode;           /* 1: encoders of all that wait for theirs are started */
+  /* out of schedule; launch takes contexts that are held out of them */
   int32_t batch;            /* entries, the dummy included */
   int32_t contexts;
   int32_t generations;      /* the dummy included */
   int32_t real;             /* entries that are requests */
   int32_t batch_tokens;
-  int32_t padded;           /* 1: this rank got a dummy in this iteration */
+  int32_t padded;           /* this rank got a dummy: 1 before scheduling, 2 after it; 0: none */
+  int32_t pad_short;        /* 1: it needed one, and the pages of the whole of it weren't free */
+  int32_t encoder_items;    /* requests whose encoder hasn't been started */
   int32_t resident;         /* requests on this rank after admission, the dummy not counted */
   int32_t receives;         /* entries of the receive outbox: rows that moved 8 -> 9 */
   int32_t stale_changes;    /* changes whose request had left */
@@ -406,6 +435,7 @@ typedef struct berth_iteration {
   int32_t due;              /* entries of the batch whose results settle needs; 0: none */
   int32_t due_slot;         /* which batch of the ring that is; -1: none */
   int32_t launched_slot;    /* ring slot of the launched batch; -1: none */
+  int32_t encodes;          /* entries of the encode outbox: rows whose encoder is to be run */
   /* out of settle: the rank as the next gather sees it */
   int32_t done;             /* entries of the done outbox */
   int32_t tokens_out;       /* tokens settled in this iteration */
@@ -420,6 +450,7 @@ typedef struct berth_iteration {
   int32_t padding;
   uint64_t decision_hash;   /* rolling: admissions and batches of every iteration so far */
   uint64_t batch_hash;      /* out of schedule: requests, kinds and tokens of this batch in order, the dummy left out */
+  int64_t encoder_tokens;   /* out of schedule: their encoder input */
   int32_t batch_slot;       /* out of schedule: ring slot of this batch, launched or not; -1 before the first */
   int32_t zero;
 } berth_iteration;
@@ -449,11 +480,12 @@ typedef struct berth_core_memory {
   int32_t leases;
   int32_t reserved_leases;
   int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
+  uint64_t encode_address;  /* int32_t[rows]: rows */
 } berth_core_memory;
 
 /*
- * kv, buffers[n], pages[pages_n]: the cache, as for berth_kv_create, with one sequence and one row a lease at least, a
- * row more for the dummy, and max_blocks for max_seq_len and the drafts; kv = null, 0, 0: pages are only counted,
+ * kv, buffers[n], pages[pages_n]: the cache, as for berth_kv_create, with one sequence and one row a lease at least, one
+ * of each more for the dummy, and max_blocks for max_seq_len and the drafts; kv = null, 0, 0: pages are only counted,
  * config->pages of them. *out is written only on BERTH_OK.
  */
 BERTH_API int32_t berth_core_create(const berth_core_config *config, const struct berth_kv_config *kv,
@@ -466,7 +498,7 @@ BERTH_API int32_t berth_core_create(const berth_core_config *config, const struc
 BERTH_API int32_t berth_core_kv(berth_core_t core, berth_kv_t *out);
 /*
  * Between launch and settle: block tables of the batch that was launched, a row a batch position. n, contexts, beam and
- * the columns are the core's to fill. A dummy has no pages: bad_value, slot -1. BERTH_E_STATE if nothing was launched.
+ * the columns are the core's to fill. BERTH_E_STATE if nothing was launched.
  */
 BERTH_API int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch);
 BERTH_API int32_t berth_core_destroy(berth_core_t core);
@@ -477,6 +509,18 @@ BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
  * outstanding.
  */
 BERTH_API int32_t berth_core_schedule(berth_core_t core);
+/*
+ * The same in two calls, where the caller selects who is let in (config->selects). begin goes as far as the padding
+ * before the schedule and brings the table up to date (berth_core_table). The caller then writes into it, and nowhere
+ * else: fitting, in scheduling order, state 8 among them; paused; wait_reason of rows that it leaves out (as begin left
+ * it: a gate). select takes seats, leases and pages for whom there are any, as long as the batch has places and tokens:
+ * the others wait. BERTH_E_ROW names what can't be selected and changes nothing: select may be called again.
+ */
+BERTH_API int32_t berth_core_begin(berth_core_t core);
+BERTH_API int32_t berth_core_select(berth_core_t core);
+struct berth_table_memory;
+/* The core's table; its rows are those of berth_core_map. Has no held pages, snapshots or adapters. */
+BERTH_API int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out);
 /*
  * Can a request of this size, admitted in this state, ever run on an empty rank? *reason = BERTH_WAIT_NONE if so;
  * else what stands in the way (TOKENS: prompt and output against max_seq_len, or prompt against max_num_tokens without
@@ -550,7 +594,7 @@ enum berth_row_field {
   BERTH_FIELD_CACHE = 17,
   BERTH_FIELD_IN_FLIGHT = 18,
   BERTH_FIELD_PRIORITY = 19,       /* not a number */
-  BERTH_FIELD_ORDER = 20           /* the active list names a row outside the table */
+  BERTH_FIELD_ORDER = 20           /* a list names a row outside the table, one not in the order, or one twice */
 };
 
 typedef struct berth_pool {
@@ -759,6 +803,29 @@ enum berth_kv_mode {
   BERTH_KV_EMULATION = 1    /* they happen in berth_kv_run, from snapshots: a device without a device */
 };
 
+/*
+ * The disk level: a file without a name in a directory, that ends with the cache. Transfers from and to it are carried out
+ * by threads of the cache's own; no call but berth_kv_poll waits for them.
+ */
+typedef struct berth_kv_disk {
+  uint32_t struct_size;
+  int32_t threads;            /* 1 .. 64; emulation has none: transfers happen in berth_kv_run */
+  int32_t depth;              /* pages under way, 2 .. 65536; half of them may be on their way down */
+  int32_t error;              /* out, BERTH_E_IO: errno */
+  int32_t cause;              /* out, BERTH_E_IO: berth_kv_disk_cause */
+  int32_t padding;
+  uint64_t directory_address; /* char[directory_bytes], no terminator */
+  int64_t directory_bytes;    /* 1 .. 4095 */
+  int64_t bytes;              /* out: of the file; -1: more than there can be */
+  char text[128];             /* out, BERTH_E_IO: what the system says, terminated */
+} berth_kv_disk;
+
+enum berth_kv_disk_cause {
+  BERTH_KV_DISK_DIRECTORY = 1, /* no file can be made there */
+  BERTH_KV_DISK_SPACE = 2,     /* there is no room for its bytes */
+  BERTH_KV_DISK_THREADS = 3    /* no thread can be started */
+};
+
 typedef struct berth_kv_config {
   uint32_t struct_size;
   int32_t tokens_per_block;     /* 1 .. 1024 */
@@ -781,6 +848,8 @@ typedef struct berth_kv_config {
   int32_t bad_value;            /* what tables say where there is no page */
   int32_t token_arena;          /* tokens that a batch of operations may name, 1 .. 2^28 */
   uint64_t hash_key[2];         /* of the index's hashes; results don't depend on it */
+  uint64_t disk_address;        /* berth_kv_disk; 0: none. Needed for pages on the disk level that have memory */
+  uint64_t most_address;        /* int64_t[BERTH_KV_LEVELS][groups]: pages that berth_kv_adjust may give; 0: as created */
 } berth_kv_config;
 
 typedef struct berth_kv_stats {
@@ -797,20 +866,28 @@ typedef struct berth_kv_stats {
   int64_t index_blocks;     /* in use */
   int64_t index_runs;
   uint64_t wait_epoch;      /* the highest epoch that must have completed before the pages handed out so far are written */
+  int64_t written;          /* pages that went to the disk level */
+  int64_t read;             /* pages that came from it */
+  int64_t failed;           /* transfers that failed */
+  int64_t lost;             /* blocks and window pages that left the index for it */
+  int64_t under_way;        /* transfers asked for and not settled */
 } berth_kv_stats;
 
-/* Pages of a pool group on a level. free + held + cached = total. */
+/* Pages of a pool group on a level. free + held + cached + moving = total. */
 typedef struct berth_kv_pages {
   int64_t total;
   int64_t free;
   int64_t held;      /* by sequences alone, not in the index */
   int64_t cached;    /* in the index, referenced or not */
   int64_t evictable; /* of the cached */
+  int64_t moving;    /* owned by transfers: where they go to, or what was given up while they were under way */
 } berth_kv_pages;
 
 enum berth_kv_op_kind {
   BERTH_KV_OPEN = 1,     /* tokens: the prompt. out: handle, tokens found, of these in a partial block */
-  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them */
+  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them. BERTH_E_PENDING: some come from
+                            the disk level, resume again when the ticket is done; BERTH_E_MISSING: some were lost, the
+                            sequence has matched tokens left and is suspended; said once */
   BERTH_KV_SUSPEND = 3,  /* the row is free again; pages are kept */
   BERTH_KV_RESIZE = 4,   /* a: capacity, b: history, in tokens; -1: as it is */
   BERTH_KV_COMMIT = 5,   /* tokens: what follows the committed ones. flags: END */
@@ -822,7 +899,9 @@ enum berth_kv_op_kind {
   BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
   BERTH_KV_UNPIN = 11,   /* handle: a pin */
   BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
-  BERTH_KV_DROP = 13     /* handle: such a plan: drops the pages that no other plan keeps */
+  BERTH_KV_DROP = 13,    /* handle: such a plan: drops the pages that no other plan keeps */
+  BERTH_KV_PREFETCH = 14 /* a: berth_kv_level, device or host. Brings the pages of a suspended sequence up to it. out:
+                            ticket, 0: they are there. BERTH_E_MISSING as of RESUME */
 };
 
 enum berth_kv_flag {
@@ -839,7 +918,7 @@ enum berth_kv_flag {
   BERTH_KV_SALT = 64
 };
 
-/* One operation, in and out. 88 bytes. */
+/* One operation, in and out. 96 bytes. */
 typedef struct berth_kv_op {
   uint64_t handle;
   uint64_t lora;
@@ -858,6 +937,7 @@ typedef struct berth_kv_op {
   int32_t partial;     /* out: of these in a partial block */
   int32_t group;       /* out: the pool group that is short; -1 */
   int32_t deficit;     /* out: pages short there; 0 with EXHAUSTED: the utilisation limit */
+  uint64_t ticket;     /* out: of the transfers that it waits for; 0: none */
 } berth_kv_op;
 
 /* Where the cache's memory lies; valid until berth_kv_destroy. */
@@ -875,7 +955,29 @@ typedef struct berth_kv_memory {
   uint64_t event_address; /* berth_kv_event_ring, then berth_kv_event[ring], then int32_t[ring][event_tokens]; 0: none */
   int64_t events;         /* entries of the ring */
   int64_t event_bytes;    /* of all of it */
+  uint64_t io_address;    /* berth_kv_io, then berth_kv_ticket[tickets] */
+  int64_t tickets;        /* a power of two */
+  uint64_t finished_address; /* uint64_t, moved by other threads (load acquire): transfers that have finished; 0: no disk */
 } berth_kv_memory;
+
+/*
+ * Tickets are numbered 1, 2, 3 ... and are done in that order, when a poll settles their last transfer. What became of
+ * ticket t stands in record t modulo tickets, until it is overwritten.
+ */
+typedef struct berth_kv_io {
+  uint64_t settled; /* transfers: finished - settled would be settled by a poll now */
+  uint64_t issued;  /* tickets */
+  uint64_t done;    /* tickets; stored release, after the record */
+  uint64_t padding[5];
+} berth_kv_io;
+
+typedef struct berth_kv_ticket {
+  uint64_t ticket;
+  int32_t pages;  /* that it moves */
+  int32_t failed; /* of these */
+  int32_t error;  /* errno of the first that failed */
+  int32_t padding;
+} berth_kv_ticket;
 
 enum berth_kv_event_kind { BERTH_KV_STORED = 1, BERTH_KV_REMOVED = 2, BERTH_KV_UPDATED = 3 };
 
@@ -932,9 +1034,11 @@ typedef struct berth_kv_batch {
                                 * pool's base, those of scratch too */
 } berth_kv_batch;
 
-/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. */
+/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. BERTH_E_IO:
+ * the disk level can't be made, the disk record says why. */
 BERTH_API int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n,
                                   const int64_t *pages, int32_t pages_n, berth_kv_t *out);
+/* Transfers that are being carried out end first, those that wait never begin. */
 BERTH_API int32_t berth_kv_destroy(berth_kv_t kv);
 BERTH_API int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out);
 /* Applies n operations in order, each on its own; returns the first status that isn't OK, else OK. */
@@ -957,6 +1061,19 @@ BERTH_API int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t comple
 BERTH_API int32_t berth_kv_clock(berth_kv_t kv, int64_t now);
 /* Emulation: lets up to n steps of the stream happen. */
 BERTH_API int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done);
+/*
+ * Settles finished transfers in the order in which they were started, at most so many: only then are their pages where
+ * they were to go, or lost. Blocks until at_least are (or all that are under way, if these are fewer); 0: never. Which
+ * transfers have finished depends on time, what they change only on how many are settled: *settled.
+ */
+BERTH_API int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled);
+/*
+ * Other numbers of pages: pages[BERTH_KV_LEVELS][groups], at most those of most_address, on the disk level as they are.
+ * What doesn't fit is evicted, what lies behind moves forward. BERTH_E_STATE: a sequence is active, pages are on their way
+ * up, or something launched hasn't completed; BERTH_E_EXHAUSTED: pool level * groups + group is *deficit pages too small
+ * for what can't be evicted. Nothing changed then.
+ */
+BERTH_API int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit);
 /* Blocks that a tenant keeps undisturbed; 0: no quota. */
 BERTH_API int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks);
 /* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device; below -1: it shares a
@@ -976,7 +1093,7 @@ BERTH_API int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32
 BERTH_API int32_t berth_kv_reset(berth_kv_t kv);
 /* Examines every invariant; BERTH_OK, or BERTH_E_STATE with the number of the broken one. Takes time in all pages. */
 BERTH_API int32_t berth_kv_check(berth_kv_t kv, int32_t *broken);
-/* A page's bytes: address of a slot in a pool; 0 where there is no memory. */
+/* A page's bytes: address of a slot in a pool; 0 where there is no memory, or a file. */
 BERTH_API int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address,
                                 int64_t *bytes);
 

@@ -131,6 +131,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_E_ROW() {
         return BERTH_E_ROW;
     }
+    private static final int BERTH_E_PENDING = (int)11L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_PENDING = 11
+     * }
+     */
+    public static int BERTH_E_PENDING() {
+        return BERTH_E_PENDING;
+    }
+    private static final int BERTH_E_MISSING = (int)12L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_MISSING = 12
+     * }
+     */
+    public static int BERTH_E_MISSING() {
+        return BERTH_E_MISSING;
+    }
+    private static final int BERTH_E_IO = (int)13L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_IO = 13
+     * }
+     */
+    public static int BERTH_E_IO() {
+        return BERTH_E_IO;
+    }
 
     private static class berth_abi_version {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
@@ -1244,6 +1271,15 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_HELD() {
         return BERTH_ROW_HELD;
     }
+    private static final int BERTH_ROW_ENCODER_RUNNING = (int)512L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_ENCODER_RUNNING = 512
+     * }
+     */
+    public static int BERTH_ROW_ENCODER_RUNNING() {
+        return BERTH_ROW_ENCODER_RUNNING;
+    }
     private static final int BERTH_WAIT_NONE = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1406,6 +1442,51 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_PAD_BOTH() {
         return BERTH_PAD_BOTH;
     }
+    private static final int BERTH_DUMMY_GENERATION = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_dummy_role.BERTH_DUMMY_GENERATION = 0
+     * }
+     */
+    public static int BERTH_DUMMY_GENERATION() {
+        return BERTH_DUMMY_GENERATION;
+    }
+    private static final int BERTH_DUMMY_CONTEXT = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_dummy_role.BERTH_DUMMY_CONTEXT = 1
+     * }
+     */
+    public static int BERTH_DUMMY_CONTEXT() {
+        return BERTH_DUMMY_CONTEXT;
+    }
+    private static final int BERTH_PAD_ACTIVE = (int)0L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_ACTIVE = 0
+     * }
+     */
+    public static int BERTH_PAD_ACTIVE() {
+        return BERTH_PAD_ACTIVE;
+    }
+    private static final int BERTH_PAD_KV_HERE = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_KV_HERE = 1
+     * }
+     */
+    public static int BERTH_PAD_KV_HERE() {
+        return BERTH_PAD_KV_HERE;
+    }
+    private static final int BERTH_PAD_SCHEDULABLE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_pad_count.BERTH_PAD_SCHEDULABLE = 2
+     * }
+     */
+    public static int BERTH_PAD_SCHEDULABLE() {
+        return BERTH_PAD_SCHEDULABLE;
+    }
     private static final int BERTH_RETIRING_CHARGED = (int)0L;
     /**
      * {@snippet lang=c :
@@ -1513,6 +1594,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_CHANGE_RESUME() {
         return BERTH_CHANGE_RESUME;
+    }
+    private static final int BERTH_CHANGE_ENCODED = (int)6L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_ENCODED = 6
+     * }
+     */
+    public static int BERTH_CHANGE_ENCODED() {
+        return BERTH_CHANGE_ENCODED;
     }
     private static final int BERTH_END_FINISHED = (int)1L;
     /**
@@ -1976,6 +2066,187 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_core_schedule", core);
             }
             return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_begin {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_begin");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static FunctionDescriptor berth_core_begin$descriptor() {
+        return berth_core_begin.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static MethodHandle berth_core_begin$handle() {
+        return berth_core_begin.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static MemorySegment berth_core_begin$address() {
+        return berth_core_begin.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static int berth_core_begin(MemorySegment core) {
+        var mh$ = berth_core_begin.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_begin", core);
+            }
+            return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_select {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_select");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static FunctionDescriptor berth_core_select$descriptor() {
+        return berth_core_select.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static MethodHandle berth_core_select$handle() {
+        return berth_core_select.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static MemorySegment berth_core_select$address() {
+        return berth_core_select.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static int berth_core_select(MemorySegment core) {
+        var mh$ = berth_core_select.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_select", core);
+            }
+            return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_table {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_table");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static FunctionDescriptor berth_core_table$descriptor() {
+        return berth_core_table.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static MethodHandle berth_core_table$handle() {
+        return berth_core_table.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static MemorySegment berth_core_table$address() {
+        return berth_core_table.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static int berth_core_table(MemorySegment core, MemorySegment out) {
+        var mh$ = berth_core_table.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_table", core, out);
+            }
+            return (int)mh$.invokeExact(core, out);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {
@@ -3101,6 +3372,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_KV_EMULATION() {
         return BERTH_KV_EMULATION;
     }
+    private static final int BERTH_KV_DISK_DIRECTORY = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_DIRECTORY = 1
+     * }
+     */
+    public static int BERTH_KV_DISK_DIRECTORY() {
+        return BERTH_KV_DISK_DIRECTORY;
+    }
+    private static final int BERTH_KV_DISK_SPACE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_SPACE = 2
+     * }
+     */
+    public static int BERTH_KV_DISK_SPACE() {
+        return BERTH_KV_DISK_SPACE;
+    }
+    private static final int BERTH_KV_DISK_THREADS = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_THREADS = 3
+     * }
+     */
+    public static int BERTH_KV_DISK_THREADS() {
+        return BERTH_KV_DISK_THREADS;
+    }
     private static final int BERTH_KV_OPEN = (int)1L;
     /**
      * {@snippet lang=c :
@@ -3217,6 +3515,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_KV_DROP() {
         return BERTH_KV_DROP;
+    }
+    private static final int BERTH_KV_PREFETCH = (int)14L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_PREFETCH = 14
+     * }
+     */
+    public static int BERTH_KV_PREFETCH() {
+        return BERTH_KV_PREFETCH;
     }
     private static final int BERTH_KV_END = (int)1L;
     /**
@@ -3945,6 +4252,133 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_kv_run", kv, n, done);
             }
             return (int)mh$.invokeExact(kv, n, done);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_poll {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_poll");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_poll$descriptor() {
+        return berth_kv_poll.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static MethodHandle berth_kv_poll$handle() {
+        return berth_kv_poll.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static MemorySegment berth_kv_poll$address() {
+        return berth_kv_poll.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static int berth_kv_poll(MemorySegment kv, int at_least, int at_most, MemorySegment settled) {
+        var mh$ = berth_kv_poll.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_poll", kv, at_least, at_most, settled);
+            }
+            return (int)mh$.invokeExact(kv, at_least, at_most, settled);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_adjust {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_adjust");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_adjust$descriptor() {
+        return berth_kv_adjust.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MethodHandle berth_kv_adjust$handle() {
+        return berth_kv_adjust.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MemorySegment berth_kv_adjust$address() {
+        return berth_kv_adjust.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static int berth_kv_adjust(MemorySegment kv, MemorySegment pages, int pages_n, MemorySegment pool, MemorySegment deficit) {
+        var mh$ = berth_kv_adjust.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_adjust", kv, pages, pages_n, pool, deficit);
+            }
+            return (int)mh$.invokeExact(kv, pages, pages_n, pool, deficit);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

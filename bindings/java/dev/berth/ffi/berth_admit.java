@@ -27,6 +27,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t scope;
  *     uint64_t lora;
  *     uint64_t salt;
+ *     int32_t encoder_tokens;
+ *     int32_t padding;
  * }
  * }
  */
@@ -48,7 +50,9 @@ public class berth_admit {
         BerthNative.C_INT.withName("tokens"),
         BerthNative.C_INT.withName("scope"),
         BerthNative.C_LONG.withName("lora"),
-        BerthNative.C_LONG.withName("salt")
+        BerthNative.C_LONG.withName("salt"),
+        BerthNative.C_INT.withName("encoder_tokens"),
+        BerthNative.C_INT.withName("padding")
     ).withName("berth_admit");
 
     /**
@@ -584,6 +588,94 @@ public class berth_admit {
      */
     public static void salt(MemorySegment struct, long fieldValue) {
         struct.set(salt$LAYOUT, salt$OFFSET, fieldValue);
+    }
+
+    private static final OfInt encoder_tokens$LAYOUT = (OfInt)$LAYOUT.select(groupElement("encoder_tokens"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t encoder_tokens
+     * }
+     */
+    public static final OfInt encoder_tokens$layout() {
+        return encoder_tokens$LAYOUT;
+    }
+
+    private static final long encoder_tokens$OFFSET = $LAYOUT.byteOffset(groupElement("encoder_tokens"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t encoder_tokens
+     * }
+     */
+    public static final long encoder_tokens$offset() {
+        return encoder_tokens$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t encoder_tokens
+     * }
+     */
+    public static int encoder_tokens(MemorySegment struct) {
+        return struct.get(encoder_tokens$LAYOUT, encoder_tokens$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t encoder_tokens
+     * }
+     */
+    public static void encoder_tokens(MemorySegment struct, int fieldValue) {
+        struct.set(encoder_tokens$LAYOUT, encoder_tokens$OFFSET, fieldValue);
+    }
+
+    private static final OfInt padding$LAYOUT = (OfInt)$LAYOUT.select(groupElement("padding"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static final OfInt padding$layout() {
+        return padding$LAYOUT;
+    }
+
+    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static final long padding$offset() {
+        return padding$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static int padding(MemorySegment struct) {
+        return struct.get(padding$LAYOUT, padding$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t padding
+     * }
+     */
+    public static void padding(MemorySegment struct, int fieldValue) {
+        struct.set(padding$LAYOUT, padding$OFFSET, fieldValue);
     }
 
     /**

@@ -40,6 +40,10 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t capacity;
  *     int32_t pause;
  *     int32_t prefix_sharing;
+ *     int32_t one_loop;
+ *     int32_t selects;
+ *     int32_t pad_count;
+ *     int32_t reserved;
  * }
  * }
  */
@@ -74,7 +78,11 @@ public class berth_core_config {
         BerthNative.C_INT.withName("policy_set"),
         BerthNative.C_INT.withName("capacity"),
         BerthNative.C_INT.withName("pause"),
-        BerthNative.C_INT.withName("prefix_sharing")
+        BerthNative.C_INT.withName("prefix_sharing"),
+        BerthNative.C_INT.withName("one_loop"),
+        BerthNative.C_INT.withName("selects"),
+        BerthNative.C_INT.withName("pad_count"),
+        BerthNative.C_INT.withName("reserved")
     ).withName("berth_core_config");
 
     /**
@@ -1182,6 +1190,182 @@ public class berth_core_config {
      */
     public static void prefix_sharing(MemorySegment struct, int fieldValue) {
         struct.set(prefix_sharing$LAYOUT, prefix_sharing$OFFSET, fieldValue);
+    }
+
+    private static final OfInt one_loop$LAYOUT = (OfInt)$LAYOUT.select(groupElement("one_loop"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static final OfInt one_loop$layout() {
+        return one_loop$LAYOUT;
+    }
+
+    private static final long one_loop$OFFSET = $LAYOUT.byteOffset(groupElement("one_loop"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static final long one_loop$offset() {
+        return one_loop$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static int one_loop(MemorySegment struct) {
+        return struct.get(one_loop$LAYOUT, one_loop$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static void one_loop(MemorySegment struct, int fieldValue) {
+        struct.set(one_loop$LAYOUT, one_loop$OFFSET, fieldValue);
+    }
+
+    private static final OfInt selects$LAYOUT = (OfInt)$LAYOUT.select(groupElement("selects"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static final OfInt selects$layout() {
+        return selects$LAYOUT;
+    }
+
+    private static final long selects$OFFSET = $LAYOUT.byteOffset(groupElement("selects"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static final long selects$offset() {
+        return selects$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static int selects(MemorySegment struct) {
+        return struct.get(selects$LAYOUT, selects$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static void selects(MemorySegment struct, int fieldValue) {
+        struct.set(selects$LAYOUT, selects$OFFSET, fieldValue);
+    }
+
+    private static final OfInt pad_count$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pad_count"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t pad_count
+     * }
+     */
+    public static final OfInt pad_count$layout() {
+        return pad_count$LAYOUT;
+    }
+
+    private static final long pad_count$OFFSET = $LAYOUT.byteOffset(groupElement("pad_count"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t pad_count
+     * }
+     */
+    public static final long pad_count$offset() {
+        return pad_count$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t pad_count
+     * }
+     */
+    public static int pad_count(MemorySegment struct) {
+        return struct.get(pad_count$LAYOUT, pad_count$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t pad_count
+     * }
+     */
+    public static void pad_count(MemorySegment struct, int fieldValue) {
+        struct.set(pad_count$LAYOUT, pad_count$OFFSET, fieldValue);
+    }
+
+    private static final OfInt reserved$LAYOUT = (OfInt)$LAYOUT.select(groupElement("reserved"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t reserved
+     * }
+     */
+    public static final OfInt reserved$layout() {
+        return reserved$LAYOUT;
+    }
+
+    private static final long reserved$OFFSET = $LAYOUT.byteOffset(groupElement("reserved"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t reserved
+     * }
+     */
+    public static final long reserved$offset() {
+        return reserved$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t reserved
+     * }
+     */
+    public static int reserved(MemorySegment struct) {
+        return struct.get(reserved$LAYOUT, reserved$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t reserved
+     * }
+     */
+    public static void reserved(MemorySegment struct, int fieldValue) {
+        struct.set(reserved$LAYOUT, reserved$OFFSET, fieldValue);
     }
 
     /**

@@ -37,6 +37,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t leases;
  *     int32_t reserved_leases;
  *     int32_t batch_positions;
+ *     uint64_t encode_address;
  * }
  * }
  */
@@ -68,7 +69,8 @@ public class berth_core_memory {
         BerthNative.C_INT.withName("seats"),
         BerthNative.C_INT.withName("leases"),
         BerthNative.C_INT.withName("reserved_leases"),
-        BerthNative.C_INT.withName("batch_positions")
+        BerthNative.C_INT.withName("batch_positions"),
+        BerthNative.C_LONG.withName("encode_address")
     ).withName("berth_core_memory");
 
     /**
@@ -1044,6 +1046,50 @@ public class berth_core_memory {
      */
     public static void batch_positions(MemorySegment struct, int fieldValue) {
         struct.set(batch_positions$LAYOUT, batch_positions$OFFSET, fieldValue);
+    }
+
+    private static final OfLong encode_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("encode_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t encode_address
+     * }
+     */
+    public static final OfLong encode_address$layout() {
+        return encode_address$LAYOUT;
+    }
+
+    private static final long encode_address$OFFSET = $LAYOUT.byteOffset(groupElement("encode_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t encode_address
+     * }
+     */
+    public static final long encode_address$offset() {
+        return encode_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t encode_address
+     * }
+     */
+    public static long encode_address(MemorySegment struct) {
+        return struct.get(encode_address$LAYOUT, encode_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t encode_address
+     * }
+     */
+    public static void encode_address(MemorySegment struct, long fieldValue) {
+        struct.set(encode_address$LAYOUT, encode_address$OFFSET, fieldValue);
     }
 
     /**

@@ -20,14 +20,19 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t admits;
  *     int32_t changes;
  *     int32_t filling;
+ *     int32_t dummy_role;
  *     int32_t can_queue;
  *     int32_t held;
+ *     int32_t contexts_held;
+ *     int32_t encode;
  *     int32_t batch;
  *     int32_t contexts;
  *     int32_t generations;
  *     int32_t real;
  *     int32_t batch_tokens;
  *     int32_t padded;
+ *     int32_t pad_short;
+ *     int32_t encoder_items;
  *     int32_t resident;
  *     int32_t receives;
  *     int32_t stale_changes;
@@ -38,6 +43,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t due;
  *     int32_t due_slot;
  *     int32_t launched_slot;
+ *     int32_t encodes;
  *     int32_t done;
  *     int32_t tokens_out;
  *     int32_t routable;
@@ -51,6 +57,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t padding;
  *     uint64_t decision_hash;
  *     uint64_t batch_hash;
+ *     int64_t encoder_tokens;
  *     int32_t batch_slot;
  *     int32_t zero;
  * }
@@ -68,14 +75,19 @@ public class berth_iteration {
         BerthNative.C_INT.withName("admits"),
         BerthNative.C_INT.withName("changes"),
         BerthNative.C_INT.withName("filling"),
+        BerthNative.C_INT.withName("dummy_role"),
         BerthNative.C_INT.withName("can_queue"),
         BerthNative.C_INT.withName("held"),
+        BerthNative.C_INT.withName("contexts_held"),
+        BerthNative.C_INT.withName("encode"),
         BerthNative.C_INT.withName("batch"),
         BerthNative.C_INT.withName("contexts"),
         BerthNative.C_INT.withName("generations"),
         BerthNative.C_INT.withName("real"),
         BerthNative.C_INT.withName("batch_tokens"),
         BerthNative.C_INT.withName("padded"),
+        BerthNative.C_INT.withName("pad_short"),
+        BerthNative.C_INT.withName("encoder_items"),
         BerthNative.C_INT.withName("resident"),
         BerthNative.C_INT.withName("receives"),
         BerthNative.C_INT.withName("stale_changes"),
@@ -86,6 +98,7 @@ public class berth_iteration {
         BerthNative.C_INT.withName("due"),
         BerthNative.C_INT.withName("due_slot"),
         BerthNative.C_INT.withName("launched_slot"),
+        BerthNative.C_INT.withName("encodes"),
         BerthNative.C_INT.withName("done"),
         BerthNative.C_INT.withName("tokens_out"),
         BerthNative.C_INT.withName("routable"),
@@ -100,6 +113,7 @@ public class berth_iteration {
         BerthNative.C_INT.withName("padding"),
         BerthNative.C_LONG.withName("decision_hash"),
         BerthNative.C_LONG.withName("batch_hash"),
+        BerthNative.C_LONG.withName("encoder_tokens"),
         BerthNative.C_INT.withName("batch_slot"),
         BerthNative.C_INT.withName("zero")
     ).withName("berth_iteration");
@@ -331,6 +345,50 @@ public class berth_iteration {
         struct.set(filling$LAYOUT, filling$OFFSET, fieldValue);
     }
 
+    private static final OfInt dummy_role$LAYOUT = (OfInt)$LAYOUT.select(groupElement("dummy_role"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t dummy_role
+     * }
+     */
+    public static final OfInt dummy_role$layout() {
+        return dummy_role$LAYOUT;
+    }
+
+    private static final long dummy_role$OFFSET = $LAYOUT.byteOffset(groupElement("dummy_role"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t dummy_role
+     * }
+     */
+    public static final long dummy_role$offset() {
+        return dummy_role$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t dummy_role
+     * }
+     */
+    public static int dummy_role(MemorySegment struct) {
+        return struct.get(dummy_role$LAYOUT, dummy_role$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t dummy_role
+     * }
+     */
+    public static void dummy_role(MemorySegment struct, int fieldValue) {
+        struct.set(dummy_role$LAYOUT, dummy_role$OFFSET, fieldValue);
+    }
+
     private static final OfInt can_queue$LAYOUT = (OfInt)$LAYOUT.select(groupElement("can_queue"));
 
     /**
@@ -417,6 +475,94 @@ public class berth_iteration {
      */
     public static void held(MemorySegment struct, int fieldValue) {
         struct.set(held$LAYOUT, held$OFFSET, fieldValue);
+    }
+
+    private static final OfInt contexts_held$LAYOUT = (OfInt)$LAYOUT.select(groupElement("contexts_held"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t contexts_held
+     * }
+     */
+    public static final OfInt contexts_held$layout() {
+        return contexts_held$LAYOUT;
+    }
+
+    private static final long contexts_held$OFFSET = $LAYOUT.byteOffset(groupElement("contexts_held"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t contexts_held
+     * }
+     */
+    public static final long contexts_held$offset() {
+        return contexts_held$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t contexts_held
+     * }
+     */
+    public static int contexts_held(MemorySegment struct) {
+        return struct.get(contexts_held$LAYOUT, contexts_held$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t contexts_held
+     * }
+     */
+    public static void contexts_held(MemorySegment struct, int fieldValue) {
+        struct.set(contexts_held$LAYOUT, contexts_held$OFFSET, fieldValue);
+    }
+
+    private static final OfInt encode$LAYOUT = (OfInt)$LAYOUT.select(groupElement("encode"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t encode
+     * }
+     */
+    public static final OfInt encode$layout() {
+        return encode$LAYOUT;
+    }
+
+    private static final long encode$OFFSET = $LAYOUT.byteOffset(groupElement("encode"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t encode
+     * }
+     */
+    public static final long encode$offset() {
+        return encode$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t encode
+     * }
+     */
+    public static int encode(MemorySegment struct) {
+        return struct.get(encode$LAYOUT, encode$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t encode
+     * }
+     */
+    public static void encode(MemorySegment struct, int fieldValue) {
+        struct.set(encode$LAYOUT, encode$OFFSET, fieldValue);
     }
 
     private static final OfInt batch$LAYOUT = (OfInt)$LAYOUT.select(groupElement("batch"));
@@ -681,6 +827,94 @@ public class berth_iteration {
      */
     public static void padded(MemorySegment struct, int fieldValue) {
         struct.set(padded$LAYOUT, padded$OFFSET, fieldValue);
+    }
+
+    private static final OfInt pad_short$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pad_short"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t pad_short
+     * }
+     */
+    public static final OfInt pad_short$layout() {
+        return pad_short$LAYOUT;
+    }
+
+    private static final long pad_short$OFFSET = $LAYOUT.byteOffset(groupElement("pad_short"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t pad_short
+     * }
+     */
+    public static final long pad_short$offset() {
+        return pad_short$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t pad_short
+     * }
+     */
+    public static int pad_short(MemorySegment struct) {
+        return struct.get(pad_short$LAYOUT, pad_short$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t pad_short
+     * }
+     */
+    public static void pad_short(MemorySegment struct, int fieldValue) {
+        struct.set(pad_short$LAYOUT, pad_short$OFFSET, fieldValue);
+    }
+
+    private static final OfInt encoder_items$LAYOUT = (OfInt)$LAYOUT.select(groupElement("encoder_items"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t encoder_items
+     * }
+     */
+    public static final OfInt encoder_items$layout() {
+        return encoder_items$LAYOUT;
+    }
+
+    private static final long encoder_items$OFFSET = $LAYOUT.byteOffset(groupElement("encoder_items"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t encoder_items
+     * }
+     */
+    public static final long encoder_items$offset() {
+        return encoder_items$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t encoder_items
+     * }
+     */
+    public static int encoder_items(MemorySegment struct) {
+        return struct.get(encoder_items$LAYOUT, encoder_items$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t encoder_items
+     * }
+     */
+    public static void encoder_items(MemorySegment struct, int fieldValue) {
+        struct.set(encoder_items$LAYOUT, encoder_items$OFFSET, fieldValue);
     }
 
     private static final OfInt resident$LAYOUT = (OfInt)$LAYOUT.select(groupElement("resident"));
@@ -1154,6 +1388,50 @@ public class berth_iteration {
      */
     public static void launched_slot(MemorySegment struct, int fieldValue) {
         struct.set(launched_slot$LAYOUT, launched_slot$OFFSET, fieldValue);
+    }
+
+    private static final OfInt encodes$LAYOUT = (OfInt)$LAYOUT.select(groupElement("encodes"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t encodes
+     * }
+     */
+    public static final OfInt encodes$layout() {
+        return encodes$LAYOUT;
+    }
+
+    private static final long encodes$OFFSET = $LAYOUT.byteOffset(groupElement("encodes"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t encodes
+     * }
+     */
+    public static final long encodes$offset() {
+        return encodes$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t encodes
+     * }
+     */
+    public static int encodes(MemorySegment struct) {
+        return struct.get(encodes$LAYOUT, encodes$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t encodes
+     * }
+     */
+    public static void encodes(MemorySegment struct, int fieldValue) {
+        struct.set(encodes$LAYOUT, encodes$OFFSET, fieldValue);
     }
 
     private static final OfInt done$LAYOUT = (OfInt)$LAYOUT.select(groupElement("done"));
@@ -1759,6 +2037,50 @@ public class berth_iteration {
      */
     public static void batch_hash(MemorySegment struct, long fieldValue) {
         struct.set(batch_hash$LAYOUT, batch_hash$OFFSET, fieldValue);
+    }
+
+    private static final OfLong encoder_tokens$LAYOUT = (OfLong)$LAYOUT.select(groupElement("encoder_tokens"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t encoder_tokens
+     * }
+     */
+    public static final OfLong encoder_tokens$layout() {
+        return encoder_tokens$LAYOUT;
+    }
+
+    private static final long encoder_tokens$OFFSET = $LAYOUT.byteOffset(groupElement("encoder_tokens"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t encoder_tokens
+     * }
+     */
+    public static final long encoder_tokens$offset() {
+        return encoder_tokens$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t encoder_tokens
+     * }
+     */
+    public static long encoder_tokens(MemorySegment struct) {
+        return struct.get(encoder_tokens$LAYOUT, encoder_tokens$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t encoder_tokens
+     * }
+     */
+    public static void encoder_tokens(MemorySegment struct, long fieldValue) {
+        struct.set(encoder_tokens$LAYOUT, encoder_tokens$OFFSET, fieldValue);
     }
 
     private static final OfInt batch_slot$LAYOUT = (OfInt)$LAYOUT.select(groupElement("batch_slot"));

@@ -57,6 +57,7 @@ class ArchitectureTest {
           Map.entry("engine", 4),
           Map.entry("metrics", 5),
           Map.entry("replay", 6),
+          Map.entry("simulate", 6),
           Map.entry("config", 7),
           Map.entry("cli", 8));
 
@@ -298,7 +299,16 @@ class ArchitectureTest {
   // ---- names that code may not know ------------------------------------------------------------
 
   private static final List<String> NAMELESS =
-      List.of("engine", "replay", "exchange", "transfer", "capacity", "kv", "request", "route");
+      List.of(
+          "engine",
+          "replay",
+          "simulate",
+          "exchange",
+          "transfer",
+          "capacity",
+          "kv",
+          "request",
+          "route");
 
   /**
    * A rule that holds for one model or one scenario is no rule: these packages know none by name.

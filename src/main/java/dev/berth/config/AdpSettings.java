@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.config;
 
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.ContextHold;
 import dev.berth.route.ConversationRouter;
 import dev.berth.route.KvAwareRouter;
 import dev.berth.route.KvAwareRouter.ColdStart;
@@ -74,6 +76,13 @@ public record AdpSettings(
                 .with(coldStartWarmup ? ColdStart.ONE_EACH : ColdStart.SCORED)
                 .with(accountForInTransfer ? InTransfer.CHARGED : InTransfer.LEFT_OUT))
         : RouterChoice.DEFAULT;
+  }
+
+  /** What holds contexts back. */
+  public ContextHold hold() {
+    return enableBalance
+        ? new ContextHold.Balanced(new BalanceGate.Rules(timeoutIters, batchingWaitIters, 0, 0))
+        : ContextHold.NEVER;
   }
 
   static AdpSettings read(ConfigNode node) {

@@ -27,7 +27,6 @@ final class KnownKeys {
           "attn_backend",
           "avg_seq_len",
           "backend",
-          "batch_wait_timeout_iters",
           "batch_wait_timeout_ms",
           "block_reuse_config",
           "context_chunking_policy",

@@ -2,7 +2,13 @@
 package dev.berth.config;
 
 import dev.berth.BerthException;
+import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
+import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.FillGate;
@@ -132,7 +138,8 @@ public final class ScenarioReader {
         new ServiceTerms(
             node.optLong("tenant", 0, Long.MIN_VALUE, Long.MAX_VALUE),
             node.optInt("weight", 1, 1, ServiceTerms.MAX_WEIGHT),
-            node.optLong("deadline", ServiceTerms.NO_DEADLINE, 0, MAX)));
+            node.optLong("deadline", ServiceTerms.NO_DEADLINE, 0, MAX)),
+        node.optInt("encoder_tokens", 0, 1, MAX));
   }
 
   private static ConfigNode either(ConfigNode first, ConfigNode second, String key) {
@@ -144,8 +151,9 @@ public final class ScenarioReader {
     double beta =
         node.optDouble("beta_us_per_token", alpha * CostModel.FITTED_BETA_OVER_ALPHA, 0, 1e9);
     double fixed = node.optDouble("fixed_us", 0, 0, 1e9);
+    double encoder = node.optDouble("encoder_us_per_token", 0, 0, 1e9);
     try {
-      return new CostModel(alpha, beta, fixed);
+      return new CostModel(alpha, beta, fixed, encoder);
     } catch (IllegalArgumentException e) {
       throw node.error(String.valueOf(e.getMessage()));
     }
@@ -262,10 +270,10 @@ public final class ScenarioReader {
           .find("kv_pages")
           .map(n -> n.asLong(1, Long.MAX_VALUE / 2))
           .ifPresent(pages -> engine.kv(KvSetup.counted(pages)));
-      layers
-          .find("capacity")
-          .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
-          .ifPresent(engine::capacity);
+      layers.find("scheduler").map(n -> n.asEnum(SchedulerKind.class)).ifPresent(engine::scheduler);
+      layers.find("capacity").map(n -> n.asEnum(CapacityRule.class)).ifPresent(engine::capacity);
+      engine.hold(hold(layers, plan));
+      layers.find("encoder_wait").map(ScenarioReader::encoderWait).ifPresent(engine::encoderWait);
       return engine.queue(queue(layers)).policies(policies(layers)).router(router(layers)).build();
     } catch (ConfigException e) {
       throw e;
@@ -317,6 +325,44 @@ public final class ScenarioReader {
       case CONVERSATION ->
           new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS.with(view));
     };
+  }
+
+  private static ContextHold hold(Layers layers, SeatPlan plan) {
+    Optional<ConfigNode> balance = layers.find("balance");
+    Optional<ConfigNode> wait = layers.find("batch_wait");
+    if (balance.isPresent() && wait.isPresent()) {
+      throw wait.get()
+          .error("goes without 'balance': ranks of one kind wait for each other or for tokens");
+    }
+    return balance
+        .map(node -> balance(node, plan))
+        .or(() -> wait.map(ScenarioReader::batchWait))
+        .orElse(ContextHold.NEVER);
+  }
+
+  private static ContextHold balance(ConfigNode node, SeatPlan plan) {
+    int positions = plan.batchPositions().count();
+    BalanceGate.Rules defaults = BalanceGate.Rules.DEFAULT;
+    int timeout = node.optInt("timeout_iters", defaults.timeoutIterations(), 0, MAX);
+    return new ContextHold.Balanced(
+        new BalanceGate.Rules(
+            timeout,
+            node.optInt("batching_wait_iters", defaults.batchingWaitIterations(), 0, MAX),
+            node.optInt("min_generation_requests", 0, 0, positions),
+            node.optInt("low_occupancy_timeout_iters", 0, 0, timeout)));
+  }
+
+  private static ContextHold batchWait(ConfigNode node) {
+    return new ContextHold.Batched(waitRules(node));
+  }
+
+  private static EncoderWait encoderWait(ConfigNode node) {
+    return new EncoderWait(waitRules(node), node.requireInt("max_tokens", 1, MAX));
+  }
+
+  private static BatchWait.Rules waitRules(ConfigNode node) {
+    return new BatchWait.Rules(
+        node.requireInt("iterations", 0, MAX), node.requireDouble("token_ratio", 0, 1));
   }
 
   private static QueueRules queue(Layers layers) {

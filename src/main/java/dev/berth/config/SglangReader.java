@@ -2,6 +2,7 @@
 package dev.berth.config;
 
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
@@ -113,7 +114,9 @@ final class SglangReader implements ServingForms.Reader {
         OptionalInt.empty(),
         chunk.isPresent(),
         CapacityRule.MAX_UTILIZATION,
+        SchedulerKind.TWO_STAGE,
         AdpSettings.DEFAULT,
+        ContextWait.NONE,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * replicas)),
         node.line(),

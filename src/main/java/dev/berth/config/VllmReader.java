@@ -2,6 +2,7 @@
 package dev.berth.config;
 
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
@@ -72,7 +73,9 @@ final class VllmReader implements ServingForms.Reader {
         OptionalInt.empty(),
         flag(node, "enable-chunked-prefill"),
         CapacityRule.MAX_UTILIZATION,
+        SchedulerKind.TWO_STAGE,
         AdpSettings.DEFAULT,
+        ContextWait.NONE,
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * dp)),
         node.line(),

@@ -20,6 +20,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.BitSet;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The part of an engine that every rank computes alike: waiting queue, admission budget, fill gate
@@ -67,6 +68,10 @@ public final class Admission {
   private long voted = -1;
   private long votedAbout;
   private boolean noneEmpty;
+  private boolean contextsHeld;
+  private final @Nullable BalanceGate balance;
+  private final @Nullable BatchWait wait;
+  private DummyRole dummyRole = DummyRole.GENERATION;
 
   private long budget;
   private boolean idle;
@@ -103,6 +108,14 @@ public final class Admission {
     this.router = config.router().router(config.cap());
     this.matches = matches;
     this.gateOpen = !config.gate().active();
+    this.balance =
+        config.hold() instanceof ContextHold.Balanced(var rules)
+            ? new BalanceGate(rules, config.plan().batchPositions().count())
+            : null;
+    this.wait =
+        config.hold() instanceof ContextHold.Batched(var rules)
+            ? new BatchWait(rules, config.plan().shape().maxNumTokens())
+            : null;
     limit(config.plan().admissionCap());
   }
 
@@ -202,6 +215,7 @@ public final class Admission {
       pop();
       route();
       giveBackUnassigned();
+      chooseDummy();
       hashAssignment();
     }
     decided = board.sequence(); // last: a decision that failed is none
@@ -214,27 +228,61 @@ public final class Admission {
   }
 
   /**
-   * Spec 01 §7: does every rank of the stage have a batch? One that is empty vetoes the forward
-   * everywhere. Asking again about the same board gives the same answer.
+   * What the ranks of the stage scheduled decides what runs: whether the fleet may launch (spec 01
+   * §7: a rank without a batch vetoes the forward everywhere) and whether contexts are held (§9).
+   * Asking again about the same board changes nothing.
    *
    * @throws BerthException DIVERGED if the frames aren't those that another rank asked about, or if
    *     a rank admitted otherwise
    */
-  boolean noneEmpty(FrameBoard board) {
+  void vote(FrameBoard board) {
     if (board.sequence() == voted) {
       requireSame(board, votedAbout);
-      return noneEmpty;
+      return;
     }
     noneEmpty = true;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
       noneEmpty &= FleetRules.votesToQueue(board.word(r, Payload.BATCH));
-      rankTokens.setAtIndex(
-          ValueLayout.JAVA_INT, r - firstFrame, (int) board.word(r, Payload.TOKENS));
       requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
+    }
+    contextsHeld = holdsContexts(board);
+    for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+      long left = contextsHeld ? board.word(r, Payload.CONTEXT_TOKENS) : 0;
+      rankTokens.setAtIndex(
+          ValueLayout.JAVA_INT, r - firstFrame, (int) (board.word(r, Payload.TOKENS) - left));
     }
     voted = board.sequence(); // last: a vote that failed is none
     votedAbout = board.hash();
-    return noneEmpty;
+  }
+
+  private boolean holdsContexts(FrameBoard board) {
+    if (balance != null) {
+      balance.begin();
+      for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+        balance.rank(
+            (int) board.word(r, Payload.CONTEXTS),
+            (int) board.word(r, Payload.GENERATIONS),
+            (int) board.word(r, Payload.REAL_GENERATIONS));
+      }
+      return balance.decide() == BalanceGate.Decision.HOLD;
+    }
+    return wait != null
+        && wait.contexts(
+                board.word(firstFrame, Payload.CONTEXTS),
+                board.word(firstFrame, Payload.GENERATIONS),
+                board.word(firstFrame, Payload.TOKENS))
+            == BalanceGate.Decision.HOLD;
+  }
+
+  /** Only in a disaggregated fleet are there requests of one kind. */
+  private void chooseDummy() {
+    if (config.plan().shape().disaggregated()) {
+      dummyRole =
+          FleetRules.dummyRole(
+              dummyRole,
+              config.role() == WorkerRole.CONTEXT ? admitted() : 0,
+              config.role() == WorkerRole.GENERATION ? admitted() : 0);
+    }
   }
 
   /** Every rank computes the admission itself; one that came to another must never run. */
@@ -341,7 +389,7 @@ public final class Admission {
     return faulted;
   }
 
-  /** Tokens of each rank's batch as they were voted on, {@code int32[ranks]}. */
+  /** Tokens of each rank's batch as the vote left it, {@code int32[ranks]}. */
   MemorySegment rankTokens() {
     return rankTokens;
   }
@@ -354,6 +402,21 @@ public final class Admission {
   /** While held: did any rank receive KV since the last gather? */
   public boolean progress() {
     return progress;
+  }
+
+  /** Does every rank of the stage have a batch, as of the last vote? */
+  boolean noneEmpty() {
+    return noneEmpty;
+  }
+
+  /** No context runs in this iteration, as of the last vote. */
+  public boolean contextsHeld() {
+    return contextsHeld;
+  }
+
+  /** What a dummy of this iteration does. */
+  public DummyRole dummyRole() {
+    return dummyRole;
   }
 
   /** Is the fill over? */

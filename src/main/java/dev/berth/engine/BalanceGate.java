@@ -26,33 +26,28 @@ public final class BalanceGate {
   /**
    * What can be chosen.
    *
-   * @param batchPositions B of a rank, 1 or more
    * @param timeoutIterations iterations that an unbalanced fleet is held for, 0 or more
    * @param batchingWaitIterations iterations that a balanced fleet is held for, so that more
    *     contexts come together, 0 or more
    * @param minGenerations below this many generations on a rank (padding not counted) the fleet's
-   *     occupancy is low, 0 .. B
+   *     occupancy is low, 0 .. B of the plan
    * @param lowOccupancyTimeoutIterations the timeout at low occupancy, 0 .. {@code
    *     timeoutIterations}
    */
   public record Rules(
-      int batchPositions,
       int timeoutIterations,
       int batchingWaitIterations,
       int minGenerations,
       int lowOccupancyTimeoutIterations) {
     public Rules {
-      require("batchPositions", batchPositions, 1, Integer.MAX_VALUE);
       require("timeoutIterations", timeoutIterations, 0, Integer.MAX_VALUE);
       require("batchingWaitIterations", batchingWaitIterations, 0, Integer.MAX_VALUE);
-      require("minGenerations", minGenerations, 0, batchPositions);
+      require("minGenerations", minGenerations, 0, Integer.MAX_VALUE);
       require("lowOccupancyTimeoutIterations", lowOccupancyTimeoutIterations, 0, timeoutIterations);
     }
 
     /** The published defaults (spec 01 §5): 50 and 10 iterations, no low occupancy. */
-    public static Rules of(int batchPositions) {
-      return new Rules(batchPositions, 50, 10, 0, 0);
-    }
+    public static final Rules DEFAULT = new Rules(50, 10, 0, 0);
 
     private static void require(String field, int value, int least, int most) {
       if (value < least || value > most) {
@@ -64,6 +59,7 @@ public final class BalanceGate {
   }
 
   private final Rules rules;
+  private final int batchPositions;
   private int waited;
   private int batchingWaited;
 
@@ -73,9 +69,17 @@ public final class BalanceGate {
   private boolean allHaveGenerations;
   private int fewestRealGenerations;
 
-  /** A gate that has held nothing yet. */
-  public BalanceGate(Rules rules) {
+  /**
+   * A gate that has held nothing yet.
+   *
+   * @param batchPositions B of a rank, 1 or more
+   * @throws BerthException {@code CONFIGURATION} if the rules don't go with it
+   */
+  public BalanceGate(Rules rules, int batchPositions) {
+    Rules.require("batchPositions", batchPositions, 1, Integer.MAX_VALUE);
+    Rules.require("minGenerations", rules.minGenerations(), 0, batchPositions);
     this.rules = rules;
+    this.batchPositions = batchPositions;
   }
 
   /** Starts an iteration. */
@@ -102,7 +106,7 @@ public final class BalanceGate {
               .formatted(contexts, generations, realGenerations));
     }
     ranks++;
-    allHavePlace &= generations < rules.batchPositions();
+    allHavePlace &= generations < batchPositions;
     allHaveContexts &= contexts > 0;
     allHaveGenerations &= generations > 0;
     fewestRealGenerations = Math.min(fewestRealGenerations, realGenerations);

@@ -19,18 +19,17 @@ public final class BatchWait {
    * @param timeoutIterations most iterations to wait, 0 or more; 0 never waits
    * @param tokenRatio share of the token budget at which a batch is worth running, 0 .. 1; 0 never
    *     waits
-   * @param maxTokens the token budget of a batch, 1 or more
    */
-  public record Rules(int timeoutIterations, double tokenRatio, int maxTokens) {
+  public record Rules(int timeoutIterations, double tokenRatio) {
+    /** Nothing waits. */
+    public static final Rules NONE = new Rules(0, 0);
+
     public Rules {
       if (timeoutIterations < 0) {
         throw wrong("iterations must be >= 0, got " + timeoutIterations);
       }
       if (!(tokenRatio >= 0 && tokenRatio <= 1)) {
         throw wrong("the token ratio must be 0 to 1, got " + tokenRatio);
-      }
-      if (maxTokens < 1) {
-        throw wrong("the token budget must be >= 1, got " + maxTokens);
       }
     }
 
@@ -45,11 +44,21 @@ public final class BatchWait {
   }
 
   private final Rules rules;
+  private final int maxTokens;
   private int waited;
 
-  /** A wait that has held nothing yet. */
-  public BatchWait(Rules rules) {
+  /**
+   * A wait that has held nothing yet.
+   *
+   * @param maxTokens the token budget of a batch, 1 or more
+   * @throws BerthException {@code CONFIGURATION} for a budget below 1
+   */
+  public BatchWait(Rules rules, int maxTokens) {
+    if (maxTokens < 1) {
+      throw Rules.wrong("the token budget must be >= 1, got " + maxTokens);
+    }
     this.rules = rules;
+    this.maxTokens = maxTokens;
   }
 
   /**
@@ -57,16 +66,12 @@ public final class BatchWait {
    * so contexts run.
    *
    * @param contexts scheduled contexts
-   * @param contextTokens their tokens in this iteration
    * @param generations scheduled generations
-   * @param generationTokens their tokens, drafts included
+   * @param tokens of both in this iteration, drafts included
    */
-  public BalanceGate.Decision contexts(
-      int contexts, long contextTokens, int generations, long generationTokens) {
-    requireCounts(contexts, contextTokens, generations, generationTokens);
-    return contexts == 0 || generations == 0
-        ? BalanceGate.Decision.RUN
-        : decide(contextTokens + generationTokens);
+  public BalanceGate.Decision contexts(long contexts, long generations, long tokens) {
+    requireCounts(contexts, generations, tokens);
+    return contexts == 0 || generations == 0 ? BalanceGate.Decision.RUN : decide(tokens);
   }
 
   /**
@@ -76,12 +81,12 @@ public final class BatchWait {
    * @param tokens their tokens
    */
   public BalanceGate.Decision encoder(int items, long tokens) {
-    requireCounts(items, tokens, 0, 0);
+    requireCounts(items, 0, tokens);
     return items == 0 ? BalanceGate.Decision.RUN : decide(tokens);
   }
 
   private BalanceGate.Decision decide(long tokens) {
-    if (waited < rules.timeoutIterations() && tokens < rules.tokenRatio() * rules.maxTokens()) {
+    if (waited < rules.timeoutIterations() && tokens < rules.tokenRatio() * maxTokens) {
       waited++;
       return BalanceGate.Decision.HOLD;
     }
@@ -89,10 +94,10 @@ public final class BatchWait {
     return BalanceGate.Decision.RUN;
   }
 
-  private static void requireCounts(long a, long b, long c, long d) {
-    if (a < 0 || b < 0 || c < 0 || d < 0) {
+  private static void requireCounts(long a, long b, long c) {
+    if (a < 0 || b < 0 || c < 0) {
       throw new BerthException(
-          Code.ARGUMENT, "counts must be >= 0, got %d, %d, %d, %d".formatted(a, b, c, d));
+          Code.ARGUMENT, "counts must be >= 0, got %d, %d, %d".formatted(a, b, c));
     }
   }
 

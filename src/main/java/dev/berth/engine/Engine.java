@@ -5,7 +5,6 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.request.Prompt;
 import dev.berth.request.Request;
-import dev.berth.request.SchedulingParams;
 import dev.berth.route.MatchSource;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
@@ -118,6 +117,7 @@ public final class Engine implements AutoCloseable {
   private boolean out;
   private int stoppedWaiting;
   private volatile long pauseMicros;
+  private volatile Optional<BerthException> policyFailure = Optional.empty();
   private volatile int waiting;
   private final AtomicLongArray live; // of each rank
 
@@ -154,8 +154,8 @@ public final class Engine implements AutoCloseable {
 
   /**
    * Does for servers what the first iterations would do: finds and loads the native library, links
-   * its functions, compiles routers and the loop. Takes a second or so, once; what comes after it in
-   * this JVM finds all of that done. Leaves nothing behind.
+   * its functions, compiles routers and the loop. Takes a second or so, once; what comes after it
+   * in this JVM finds all of that done. Leaves nothing behind.
    *
    * @throws BerthException UNAVAILABLE if the native library can't be had
    */
@@ -481,8 +481,8 @@ public final class Engine implements AutoCloseable {
   }
 
   /**
-   * What a caller's own loop needs of a rank: its KV cache and the table of its requests, to be read
-   * between {@link #step} and {@link #commit}.
+   * What a caller's own loop needs of a rank: its KV cache and the table of its requests, to be
+   * read between {@link #step} and {@link #commit}.
    *
    * @throws BerthException ARGUMENT if there is no such rank or stage
    */
@@ -584,6 +584,14 @@ public final class Engine implements AutoCloseable {
   }
 
   /**
+   * The last failure of the caller's own capacity policy, if it ever failed. The engine goes on: a
+   * rank whose policy failed lets nobody in that iteration.
+   */
+  public Optional<BerthException> policyFailure() {
+    return policyFailure;
+  }
+
+  /**
    * How long there is nothing to do after the last step or commit, µs; 0: step again at once.
    * {@link Long#MAX_VALUE}: until something comes.
    */
@@ -638,12 +646,19 @@ public final class Engine implements AutoCloseable {
 
   private void carryOut(LockstepGroup.Device device) {
     delivery.inner = device;
-    group.carryOut(delivery);
+    try {
+      group.carryOut(delivery);
+    } catch (BerthException e) {
+      if (e.code() != Code.POLICY) {
+        throw e;
+      }
+      policyFailure = Optional.of(e); // a rank let nobody in; the step is whole
+    }
     out = false;
     result.close();
     VarHandle.fullFence(); // tokens before the look at who waits for them
-    for (TokenStream stream : fresh) {
-      stream.tell();
+    for (int i = 0; i < fresh.size(); i++) {
+      fresh.get(i).tell();
     }
     fresh.clear();
     boolean moved = endWhatHasEnded() | group.admission().admitted() > 0;
@@ -658,7 +673,8 @@ public final class Engine implements AutoCloseable {
 
   /** Is there more in these batches than padding? */
   private static boolean anyReal(List<BatchView> batches) {
-    for (BatchView batch : batches) {
+    for (int i = 0; i < batches.size(); i++) {
+      BatchView batch = batches.get(i);
       if (batch.size() > 1 || batch.kind(0) != Batch.Kind.DUMMY) {
         return true;
       }
@@ -720,6 +736,14 @@ public final class Engine implements AutoCloseable {
   }
 
   private Submission offer(Request request) {
+    if (request.encoderTokens() > 0 && config.role() != WorkerRole.GENERATION) {
+      return refused(
+          Submission.Reason.OTHER,
+          request.encoderTokens(),
+          0,
+          "encoder input of %d tokens: an engine's runners run no encoders"
+              .formatted(request.encoderTokens()));
+    }
     try {
       return switch (group.offer(request)) {
         case Outcome.Queued ignored -> Submission.ACCEPTED;
@@ -966,6 +990,17 @@ public final class Engine implements AutoCloseable {
         hand(stream, token, live);
       }
       if (batch.stops(i) || stream.made >= outputTokens(live.handle.request())) {
+        stream.closed = true;
+      }
+    }
+  }
+
+  /** The results of a batch are lost: what its requests make in the batch behind it is nobody's. */
+  private void closeAll(RankEngine engine, Batch batch) {
+    @Nullable TokenStream[] rows = byRow[engine.rank()];
+    for (int i = 0; i < batch.size(); i++) {
+      TokenStream stream = rows[batch.row(i)];
+      if (stream != null) {
         stream.closed = true;
       }
     }
@@ -1295,6 +1330,7 @@ public final class Engine implements AutoCloseable {
         inner.collect(engine, batch);
       } catch (BrokenBatchException e) {
         broken[engine.rank()] = e;
+        closeAll(engine, batch);
         throw e;
       }
       if (engine.stage() == 0) {

@@ -41,6 +41,22 @@ public final class FleetRules {
   }
 
   /**
+   * What the next dummy does: contexts win, and where neither kind was routed it stays (spec 01
+   * §7.1).
+   *
+   * @param before what it did
+   * @param contextOnly requests routed to any rank in this iteration that end with their first
+   *     token
+   * @param generationOnly of those whose KV comes from elsewhere
+   */
+  public static DummyRole dummyRole(DummyRole before, long contextOnly, long generationOnly) {
+    if (contextOnly > 0) {
+      return DummyRole.CONTEXT;
+    }
+    return generationOnly > 0 ? DummyRole.GENERATION : before;
+  }
+
+  /**
    * Does a rank vote for the forward? One that has no batch vetoes it everywhere (spec 01 §7).
    *
    * @param batch batch positions in use, the dummy's included

@@ -19,7 +19,9 @@ public interface GroupTap {
     /** Its transfer failed. */
     FAILED,
     /** Nobody wants it any more. */
-    CANCELLED
+    CANCELLED,
+    /** Its encoder's output is here. */
+    ENCODED
   }
 
   /** What can fail of a batch as a whole. The order is that of the decision log. */

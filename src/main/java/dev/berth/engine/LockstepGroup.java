@@ -9,6 +9,7 @@ import dev.berth.request.Request;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.MatchSource;
 import java.util.Arrays;
+import java.util.Optional;
 
 /**
  * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no
@@ -65,6 +66,7 @@ public final class LockstepGroup implements AutoCloseable {
   private boolean stepping;
   private GroupTap tap = GroupTap.NONE;
   private boolean touched;
+  private Optional<BerthException> policyFailure = Optional.empty();
 
   /**
    * All engines of a worker, with empty tables.
@@ -232,10 +234,11 @@ public final class LockstepGroup implements AutoCloseable {
 
   /**
    * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an
-   * iteration: the group can then be looked at and closed, nothing else.
+   * iteration: the group can then be looked at and closed, nothing else, but for a failed policy.
    *
    * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE
-   *     after a step that threw or inside one
+   *     after a step that threw or inside one; POLICY if the caller's own policy failed on a rank:
+   *     that rank let nobody in, the step is whole, and the group goes on with the next
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
@@ -282,11 +285,15 @@ public final class LockstepGroup implements AutoCloseable {
     }
     stepping = false;
     tap.stepped(true);
+    if (policyFailure.isPresent()) {
+      throw policyFailure.get();
+    }
   }
 
   private boolean decide() {
     pauseMicros = 0;
     launched = false;
+    policyFailure = Optional.empty();
     Arrays.fill(faulted, false);
     for (int i = 0; i < engines.length; i++) {
       Effect effect =
@@ -297,7 +304,7 @@ public final class LockstepGroup implements AutoCloseable {
     boolean idle = false;
     boolean votes = false;
     for (int i = 0; i < engines.length; i++) {
-      effects[i] = engines[i].advance(gathered);
+      effects[i] = gathered(engines[i]);
       switch (effects[i]) {
         case Effect.NeedVote vote -> {
           voteBoard.put(i, vote.frame());
@@ -319,6 +326,21 @@ public final class LockstepGroup implements AutoCloseable {
     sequence++;
     steps++;
     return true;
+  }
+
+  /** The others must not wait for a rank whose policy failed: it votes like everybody. */
+  private Effect gathered(RankEngine engine) {
+    try {
+      return engine.advance(gathered);
+    } catch (BerthException e) {
+      if (e.code() != Code.POLICY) {
+        throw e;
+      }
+      if (policyFailure.isEmpty()) {
+        policyFailure = Optional.of(e);
+      }
+      return engine.pending();
+    }
   }
 
   private void drive(Device device) {

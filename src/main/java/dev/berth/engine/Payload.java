@@ -21,14 +21,15 @@ final class Payload {
   static final int FILL_INIT = RankState.WORDS + 3;
 
   /** Collective B. */
-  static final int VOTE_WORDS = 6;
+  static final int VOTE_WORDS = 7;
 
   /** Batch positions in use, the dummy's included. */
   static final int BATCH = 0;
 
+  /** Contexts, and a context's dummy: as scheduled, before contexts are held. */
   static final int CONTEXTS = 1;
 
-  /** Generations, the dummy included. */
+  /** Generations, and a generation's dummy, but for one that an empty batch got. */
   static final int GENERATIONS = 2;
 
   static final int REAL_GENERATIONS = 3;
@@ -37,6 +38,9 @@ final class Payload {
 
   /** Hash of who was admitted where: alike on all ranks of a stage. */
   static final int ADMISSION = 5;
+
+  /** Of the tokens, those of requests' contexts: they leave with contexts that are held. */
+  static final int CONTEXT_TOKENS = 6;
 
   private Payload() {}
 }

@@ -3,6 +3,7 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.capacity.EngineSelection;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.internal.NativeCore;
@@ -35,6 +36,7 @@ public final class RankEngine implements AutoCloseable {
   private enum Phase {
     READY,
     GATHERING,
+    SELECTING,
     VOTING,
     LAUNCHING,
     COLLECTING,
@@ -58,6 +60,7 @@ public final class RankEngine implements AutoCloseable {
   private final RequestTable table;
   private final boolean attentionDp;
   private final StartupValidator.Verdict startUp;
+  private final Optional<EngineSelection> ownPolicy;
 
   private final long[] gatherFrame = FrameBoard.frame(Payload.GATHER_WORDS);
   private final long[] voteFrame = FrameBoard.frame(Payload.VOTE_WORDS);
@@ -87,7 +90,10 @@ public final class RankEngine implements AutoCloseable {
   private long sequence;
   private int arrivals;
   private boolean canQueue;
+  private DummyRole dummyRole = DummyRole.GENERATION;
+  private final BatchWait encoderWait;
   private GroupTap tap = GroupTap.NONE;
+  private Effect pending = Effect.IDLE;
 
   /**
    * An engine with an empty request table. It starts only if its pools and its plan agree, unless
@@ -121,6 +127,8 @@ public final class RankEngine implements AutoCloseable {
     this.stage = stage;
     this.frame = stage * config.ranks() + rank;
     this.admission = admission;
+    this.encoderWait =
+        new BatchWait(config.encoderWait().rules(), config.encoderWait().maxTokens());
     this.attentionDp = config.plan().shape().attentionDp();
     this.core = NativeCore.create(coreConfig, config.cacheParts());
     this.startUp = StartupValidator.check(config.plan(), pools());
@@ -129,6 +137,8 @@ public final class RankEngine implements AutoCloseable {
       startUp.orThrow();
     }
     this.kv = config.cacheView(core);
+    this.ownPolicy =
+        config.ownPolicy().map(own -> EngineSelection.of(own, core, config.rangeEnd()));
     this.table = new RequestTable(core.rowMemory(), core.coldMemory(), core.tokenMemory());
     this.launching = new Batch(this, core, table);
     this.collecting = new Batch(this, core, table);
@@ -158,25 +168,35 @@ public final class RankEngine implements AutoCloseable {
   /** The first effect. Call once. */
   public Effect start() {
     require(Phase.READY);
-    return gather();
+    pending = gather();
+    return pending;
   }
 
   /**
    * Takes the answer to the last effect, gives the next one.
    *
    * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if
-   *     ranks or stages disagree
+   *     ranks or stages disagree; POLICY if the caller's own policy failed, and then the engine has
+   *     gone on without it: nobody was let in in this iteration, and {@link #pending} is what is to
+   *     be carried out next
    */
   public Effect advance(Event event) {
-    return switch (event) {
-      case Event.Gathered gathered -> onGathered(gathered.board());
-      case Event.Voted voted -> onVoted(voted.board());
-      case Event.Launched ignored -> onLaunched();
-      case Event.LaunchFailed ignored -> onLaunchFailed();
-      case Event.Collected ignored -> onCollected();
-      case Event.CollectFailed ignored -> onCollectFailed();
-      case Event.Woken ignored -> onWoken();
-    };
+    pending =
+        switch (event) {
+          case Event.Gathered gathered -> onGathered(gathered.board());
+          case Event.Voted voted -> onVoted(voted.board());
+          case Event.Launched ignored -> onLaunched();
+          case Event.LaunchFailed ignored -> onLaunchFailed();
+          case Event.Collected ignored -> onCollected();
+          case Event.CollectFailed ignored -> onCollectFailed();
+          case Event.Woken ignored -> onWoken();
+        };
+    return pending;
+  }
+
+  /** The effect that waits for its answer. */
+  public Effect pending() {
+    return pending;
   }
 
   // ------------------------------------------------------------------------------ one iteration
@@ -224,18 +244,46 @@ public final class RankEngine implements AutoCloseable {
       admit(landing.request(), landing.child(), landing.load());
       landing.remove();
     }
-    core.schedule(admission.expectedActive(), admission.held());
+    dummyRole = admission.dummyRole();
+    Optional<BerthException> failed = schedule();
     FrameBoard.header(
         voteFrame, Op.VOTE, 0, sequence, 0, 0, core.decisionHash() ^ admission.decisionHash());
     int at = FrameBoard.HEADER_WORDS;
     voteFrame[at + Payload.BATCH] = core.batch();
-    voteFrame[at + Payload.CONTEXTS] = core.contexts();
-    voteFrame[at + Payload.GENERATIONS] = core.generations();
+    // What the gate of contexts sees comes before an empty batch is padded (spec 01 §10).
+    int late = core.pad() == NativeCore.Pad.AFTER ? 1 : 0;
+    int context = core.pad() == NativeCore.Pad.BEFORE && dummyRole == DummyRole.CONTEXT ? 1 : 0;
+    voteFrame[at + Payload.CONTEXTS] = (long) core.contexts() + context;
+    voteFrame[at + Payload.GENERATIONS] = (long) core.generations() - late - context;
     voteFrame[at + Payload.REAL_GENERATIONS] = (long) core.real() - core.contexts();
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
     voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
+    voteFrame[at + Payload.CONTEXT_TOKENS] = contextTokens();
     phase = Phase.VOTING;
+    pending = needVote;
+    if (failed.isPresent()) {
+      throw failed.get();
+    }
     return needVote;
+  }
+
+  /** Contexts stand at the end of a batch. */
+  private long contextTokens() {
+    long tokens = 0;
+    for (int i = core.batch() - core.contexts(); i < core.batch(); i++) {
+      tokens += core.entryTokens(core.batchSlot(), i);
+    }
+    return tokens;
+  }
+
+  private Optional<BerthException> schedule() {
+    if (ownPolicy.isEmpty()) {
+      core.schedule(admission.expectedActive(), admission.held(), dummyRole.ordinal());
+      return Optional.empty();
+    }
+    core.begin(admission.expectedActive(), admission.held(), dummyRole.ordinal());
+    phase = Phase.SELECTING;
+    return ownPolicy.get().run(core);
   }
 
   /**
@@ -279,7 +327,8 @@ public final class RankEngine implements AutoCloseable {
             tokens,
             (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
             prompt.adapter().orElse(0),
-            prompt.salt().orElse(0));
+            prompt.salt().orElse(0),
+            config.role() == WorkerRole.GENERATION ? 0 : request.encoderTokens());
     observer.landed(request, child, row);
   }
 
@@ -301,9 +350,10 @@ public final class RankEngine implements AutoCloseable {
     require(Phase.VOTING);
     requireBoard(board, Op.VOTE, Payload.VOTE_WORDS);
     requireStagesAgree(board);
-    boolean noneEmpty = admission.noneEmpty(board);
-    canQueue = attentionDp ? noneEmpty : core.batch() > 0; // spec 01 §7: it asks only itself
-    core.launch(canQueue, admission.held());
+    admission.vote(board);
+    // Spec 01 §7: without attention DP a rank asks only itself.
+    canQueue = attentionDp ? admission.noneEmpty() : core.batch() > 0;
+    core.launch(canQueue, admission.held(), admission.contextsHeld(), encodesNow());
     if (core.launched()) {
       phase = Phase.LAUNCHING;
       launching.set(core.launchedSlot(), core.batch());
@@ -311,6 +361,15 @@ public final class RankEngine implements AutoCloseable {
       return launch;
     }
     return collectOrSettle();
+  }
+
+  /**
+   * Does the encoder work that waits begin? A forward needs none of it, so a rank asks only itself.
+   */
+  private boolean encodesNow() {
+    return core.encoderItems() > 0
+        && encoderWait.encoder(core.encoderItems(), core.encoderTokens())
+            == BalanceGate.Decision.RUN;
   }
 
   private void requireBoard(FrameBoard board, Op op, int payloadWords) {
@@ -432,6 +491,12 @@ public final class RankEngine implements AutoCloseable {
   public void transferFailed(int row, long requestId) {
     core.failed(row, requestId);
     tap.changed(this, GroupTap.Change.FAILED, row, requestId);
+  }
+
+  /** The output of a row's encoder is here: its prompt can be computed. */
+  public void encoded(int row, long requestId) {
+    core.encoded(row, requestId);
+    tap.changed(this, GroupTap.Change.ENCODED, row, requestId);
   }
 
   /** Ends a live request as soon as nothing launched holds it. */
@@ -617,7 +682,37 @@ public final class RankEngine implements AutoCloseable {
 
   /** Whether this iteration gave the rank a dummy. */
   public boolean padded() {
-    return core.padded();
+    return core.pad() != NativeCore.Pad.NONE;
+  }
+
+  /** Whether the rank needed a dummy in this iteration and its pages weren't free. */
+  public boolean padRefused() {
+    return core.padShort();
+  }
+
+  /** What the dummy of this iteration's batch does, if there is one. */
+  public DummyRole dummyRole() {
+    return core.pad() == NativeCore.Pad.AFTER ? DummyRole.GENERATION : dummyRole;
+  }
+
+  /** Requests whose encoder hasn't been started, as of this iteration's schedule. */
+  public int encoderItems() {
+    return core.encoderItems();
+  }
+
+  /** Rows whose encoder this iteration started: whoever runs it then calls {@link #encoded}. */
+  public int encodes() {
+    return core.encodes();
+  }
+
+  /** One of them. */
+  public int encodeRow(int index) {
+    return core.encodeRow(index);
+  }
+
+  /** Their encoder input in tokens: all begin together, or none. */
+  public long encoderTokens() {
+    return core.encoderTokens();
   }
 
   /** Requests on the rank after admission. */

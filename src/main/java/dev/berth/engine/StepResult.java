@@ -34,7 +34,8 @@ public final class StepResult {
   /** A new plan is out. */
   void begin(StepPlan plan) {
     open = true;
-    for (BatchView due : plan.dues()) {
+    for (int i = 0; i < plan.dues().size(); i++) {
+      BatchView due = plan.dues().get(i);
       Arrays.fill(words[frame(due)], 0, due.size(), (byte) 0);
     }
   }

@@ -31,8 +31,7 @@ final class Warmup {
     }
     RouteKernels.preload();
     KvLayout layout =
-        KvLayout.plan(
-            TOKENS_PER_BLOCK, List.of(KvBuffer.of(0, KvBuffer.KEY, 64, KvReach.FULL)));
+        KvLayout.plan(TOKENS_PER_BLOCK, List.of(KvBuffer.of(0, KvBuffer.KEY, 64, KvReach.FULL)));
     warm(config(KvSetup.UNLIMITED));
     warm(config(KvSetup.paged(layout, KvSizes.device(4L * BATCH * OUTPUT))));
     done = true;

@@ -50,6 +50,7 @@ public final class NativeCore implements AutoCloseable {
   private final MemorySegment admits;
   private final MemorySegment changes;
   private final MemorySegment receives;
+  private final MemorySegment encodes;
   private final MemorySegment done;
   private final MemorySegment entries;
   private final MemorySegment results;
@@ -89,6 +90,7 @@ public final class NativeCore implements AutoCloseable {
       admits = at(berth_core_memory.admit_address(map), (rows - 1) * berth_admit.sizeof());
       changes = at(berth_core_memory.change_address(map), (rows - 1) * berth_change.sizeof());
       receives = at(berth_core_memory.receive_address(map), rows * 4L);
+      encodes = at(berth_core_memory.encode_address(map), rows * 4L);
       done = at(berth_core_memory.done_address(map), rows * berth_done.sizeof());
       entries =
           at(
@@ -159,6 +161,9 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.capacity(config, c.capacity());
       berth_core_config.pause(config, c.pause());
       berth_core_config.prefix_sharing(config, c.prefixSharing() ? 1 : 0);
+      berth_core_config.one_loop(config, c.oneLoop() ? 1 : 0);
+      berth_core_config.selects(config, c.selects() ? 1 : 0);
+      berth_core_config.pad_count(config, c.padCount().ordinal());
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       MemorySegment none = MemorySegment.NULL;
       int status =
@@ -198,6 +203,22 @@ public final class NativeCore implements AutoCloseable {
     BOTH
   }
 
+  /** When the rank got a dummy; the order is that of {@code berth_iteration.padded}. */
+  public enum Pad {
+    NONE,
+    BEFORE,
+    AFTER
+  }
+
+  private static final Pad[] PADS = Pad.values();
+
+  /** What counts as work before padding; the order is {@code berth_pad_count}'s. */
+  public enum PadCount {
+    ACTIVE,
+    KV_HERE,
+    SCHEDULABLE
+  }
+
   /** How the rank state counts retirees; the order is {@code berth_retiring}'s. */
   public enum Retiring {
     CHARGED,
@@ -230,7 +251,10 @@ public final class NativeCore implements AutoCloseable {
       int policySet,
       int capacity,
       int pause,
-      boolean prefixSharing) {}
+      boolean prefixSharing,
+      boolean oneLoop,
+      boolean selects,
+      PadCount padCount) {}
 
   /**
    * The pools as they were made, told by the core itself.
@@ -269,6 +293,7 @@ public final class NativeCore implements AutoCloseable {
    * @param children further sequences of the request; -k: this is the k-th of them
    * @param tokens 1: they are in {@link #promptPlace}, 0: they aren't known
    * @param scope bit 0: lora is meant, bit 1: salt is
+   * @param encoder its encoder input in tokens, 0 if there is none
    * @return the row that it gets; -1: there is none, and the schedule will refuse
    */
   public int admit(
@@ -282,7 +307,8 @@ public final class NativeCore implements AutoCloseable {
       int tokens,
       int scope,
       long lora,
-      long salt) {
+      long salt,
+      int encoder) {
     int n = room(berth_iteration.admits(record()));
     MemorySegment a = berth_admit.asSlice(admits, n);
     berth_admit.request_id(a, id);
@@ -297,6 +323,7 @@ public final class NativeCore implements AutoCloseable {
     berth_admit.scope(a, scope);
     berth_admit.lora(a, lora);
     berth_admit.salt(a, salt);
+    berth_admit.encoder_tokens(a, encoder);
     int free = freeRows();
     berth_iteration.admits(record(), n + 1);
     return free < 1 ? -1 : freeRows.getAtIndex(ValueLayout.JAVA_INT, free - 1L);
@@ -337,6 +364,11 @@ public final class NativeCore implements AutoCloseable {
     return rows - 1 - berth_iteration.changes(record());
   }
 
+  /** Appends to the change inbox: the output of a row's encoder is here. */
+  public void encoded(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_ENCODED());
+  }
+
   private void change(int row, long id, int kind) {
     int n = room(berth_iteration.changes(record()));
     if (row < 0 || row >= rows - 1) {
@@ -361,20 +393,65 @@ public final class NativeCore implements AutoCloseable {
 
   // ------------------------------------------------------------------------------ the three calls
 
-  /** Builds a batch; {@code expected} is the router's target, {@code filling} forbids padding. */
-  public void schedule(int expected, boolean filling) {
-    berth_iteration.expected(record(), expected);
-    berth_iteration.filling(record(), filling ? 1 : 0);
+  /**
+   * Builds a batch; {@code expected} is the router's target, {@code filling} forbids padding.
+   *
+   * @param dummyRole {@code berth_dummy_role} of a dummy
+   */
+  public void schedule(int expected, boolean filling, int dummyRole) {
+    expect(expected, filling, dummyRole);
     enter();
     int status = BerthNative.berth_core_schedule(handle);
     leave();
     Status.check(status, "schedule");
   }
 
-  /** Launches the batch, or takes it back if the fleet may not queue or a gate holds. */
-  public void launch(boolean canQueue, boolean held) {
+  private void expect(int expected, boolean filling, int dummyRole) {
+    berth_iteration.expected(record(), expected);
+    berth_iteration.filling(record(), filling ? 1 : 0);
+    berth_iteration.dummy_role(record(), dummyRole);
+  }
+
+  /** The first part of {@link #schedule}, where somebody else selects who is let in. */
+  public void begin(int expected, boolean filling, int dummyRole) {
+    expect(expected, filling, dummyRole);
+    enter();
+    int status = BerthNative.berth_core_begin(handle);
+    leave();
+    Status.check(status, "begin to schedule");
+  }
+
+  /**
+   * The second: takes in who was selected in the table.
+   *
+   * @throws BerthException ARGUMENT, naming row and field, if somebody can't be selected; nothing
+   *     happened then
+   */
+  public void select(NativeTable table) {
+    enter();
+    int status = BerthNative.berth_core_select(handle);
+    leave();
+    if (status != BerthNative.BERTH_OK()) {
+      throw table.refusal(status, "select");
+    }
+  }
+
+  /** What is scheduled from; dies with this core. */
+  public NativeTable table(NativeTable.Access access) {
+    return NativeTable.borrow(handle, kv.groups(), scope, access);
+  }
+
+  /**
+   * Launches the batch, or takes it back if the fleet may not queue or a gate holds.
+   *
+   * @param contextsHeld contexts leave the batch first
+   * @param encode the encoders of all that wait for theirs are started
+   */
+  public void launch(boolean canQueue, boolean held, boolean contextsHeld, boolean encode) {
     berth_iteration.can_queue(record(), canQueue ? 1 : 0);
     berth_iteration.held(record(), held ? 1 : 0);
+    berth_iteration.contexts_held(record(), contextsHeld ? 1 : 0);
+    berth_iteration.encode(record(), encode ? 1 : 0);
     enter();
     int status = BerthNative.berth_core_launch(handle);
     leave();
@@ -450,8 +527,28 @@ public final class NativeCore implements AutoCloseable {
     return berth_iteration.batch_tokens(record());
   }
 
-  public boolean padded() {
-    return berth_iteration.padded(record()) != 0;
+  public Pad pad() {
+    return PADS[berth_iteration.padded(record())];
+  }
+
+  public boolean padShort() {
+    return berth_iteration.pad_short(record()) != 0;
+  }
+
+  public int encoderItems() {
+    return berth_iteration.encoder_items(record());
+  }
+
+  public long encoderTokens() {
+    return berth_iteration.encoder_tokens(record());
+  }
+
+  public int encodes() {
+    return berth_iteration.encodes(record());
+  }
+
+  public int encodeRow(int index) {
+    return open(encodes).getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
   }
 
   public int resident() {

@@ -50,7 +50,11 @@ public record Arm(
         engine.queue(),
         engine.policies(),
         engine.capacity(),
-        engine.router());
+        engine.scheduler(),
+        engine.ownPolicy(),
+        engine.router(),
+        engine.hold(),
+        engine.encoderWait());
   }
 
   /** The effective plan in one line. */
@@ -71,6 +75,9 @@ public record Arm(
         + (engine.queue().policy() == WaitingQueue.Policy.FCFS
             ? ""
             : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
+        + (engine.scheduler() == dev.berth.capacity.SchedulerKind.ONE_LOOP ? ", one loop" : "")
+        + engine.hold().describe()
+        + (engine.encoderWait().rules().active() ? ", encoders wait for each other" : "")
         + ", "
         + engine.policies().id();
   }

@@ -11,8 +11,10 @@ package dev.berth.replay;
  * @param alphaMicros µs a token of the fullest rank
  * @param betaMicros µs a token of all ranks
  * @param fixedMicros µs a forward
+ * @param encoderMicros µs a token of encoder input, beside the forwards
  */
-public record CostModel(double alphaMicros, double betaMicros, double fixedMicros) {
+public record CostModel(
+    double alphaMicros, double betaMicros, double fixedMicros, double encoderMicros) {
   /**
    * beta / alpha, fitted on one published figure alone: evidence E1's throughput with overlap on
    * against off, -8.49 %. The fit is repeated by a test.
@@ -23,9 +25,15 @@ public record CostModel(double alphaMicros, double betaMicros, double fixedMicro
     require("alpha", alphaMicros);
     require("beta", betaMicros);
     require("fixed", fixedMicros);
+    require("encoder", encoderMicros);
     if (alphaMicros + betaMicros + fixedMicros <= 0) {
       throw new IllegalArgumentException("a forward must cost something");
     }
+  }
+
+  /** Encoders take no time. */
+  public CostModel(double alphaMicros, double betaMicros, double fixedMicros) {
+    this(alphaMicros, betaMicros, fixedMicros, 0);
   }
 
   /** The fitted model for a machine of one speed. */

@@ -60,6 +60,11 @@ final class CostRunners implements ModelRunner.Factory {
     return dueEnds[rank];
   }
 
+  /** How long the encoders of so many tokens take, beside the forwards. */
+  double encoderMicros(long tokens) {
+    return cost.encoderMicros() * tokens;
+  }
+
   CostModel.ForwardTotals forwards() {
     return new CostModel.ForwardTotals(forwards, maxRankTokens, totalTokens);
   }

@@ -8,9 +8,12 @@ import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.ModelRunners;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
+import dev.berth.kv.KvUsage;
+import dev.berth.kv.KvView;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import java.util.Arrays;
+import java.util.Optional;
 
 /**
  * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done
@@ -238,10 +241,16 @@ public final class FleetRun implements AutoCloseable {
   private int deliverTransfers() {
     int delivered = 0;
     while (transfers.nextAt() <= now) {
-      RankEngine engine = group.engine(transfers.rank());
-      times.firstToken((int) engine.table().tag(transfers.row()), transfers.nextAt());
+      RankEngine first = group.engine(transfers.rank());
+      if (transfers.kind() == TransferQueue.Kind.TRANSFER) {
+        times.firstToken((int) first.table().tag(transfers.row()), transfers.nextAt());
+      }
       for (int stage = 0; stage < config.stages(); stage++) {
-        group.engine(transfers.rank(), stage).transferArrived(transfers.row(), transfers.request());
+        RankEngine engine = group.engine(transfers.rank(), stage);
+        switch (transfers.kind()) {
+          case TRANSFER -> engine.transferArrived(transfers.row(), transfers.request());
+          case ENCODER -> engine.encoded(transfers.row(), transfers.request());
+        }
       }
       transfers.remove();
       delivered++;
@@ -249,7 +258,7 @@ public final class FleetRun implements AutoCloseable {
     return delivered;
   }
 
-  /** Starts transfers and writes down who ended; the number of transfers started. */
+  /** Starts transfers and encoders and writes down who ended; how many were started. */
   private int settle() {
     int receives = 0;
     for (int rank = 0; rank < config.ranks(); rank++) {
@@ -258,9 +267,9 @@ public final class FleetRun implements AutoCloseable {
       for (int i = 0; i < started; i++) {
         int row = engine.receiveRow(i);
         double at = now + transfer.micros(engine.table().promptTokens(row));
-        transfers.add(at, rank, row, engine.table().id(row));
+        transfers.add(at, TransferQueue.Kind.TRANSFER, rank, row, engine.table().id(row));
       }
-      receives += started;
+      receives += started + startEncoders(engine);
       int n = engine.ended();
       for (int i = 0; i < n; i++) {
         int tag = (int) engine.endedTag(i);
@@ -274,12 +283,40 @@ public final class FleetRun implements AutoCloseable {
     return receives;
   }
 
+  /** Those of one iteration are one batch: all of it is there at once. */
+  private int startEncoders(RankEngine engine) {
+    int started = engine.encodes();
+    double at = now + cost.encoderMicros(engine.encoderTokens());
+    for (int i = 0; i < started; i++) {
+      int row = engine.encodeRow(i);
+      transfers.add(at, TransferQueue.Kind.ENCODER, engine.rank(), row, engine.table().id(row));
+    }
+    return started;
+  }
+
   /** What came of it so far; who waits for what, if not all is done. */
   RunResult result(RunResult.Ending ending) {
     return result(ending, ending == RunResult.Ending.DONE ? "" : StallReport.describe(group));
   }
 
+  private void countCaches() {
+    long asked = 0;
+    long found = 0;
+    long evicted = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      Optional<KvView> kv = group.engine(rank).kv();
+      if (kv.isPresent()) {
+        KvUsage usage = kv.get().usage();
+        asked += usage.askedTokens();
+        found += usage.hitTokens();
+        evicted += usage.evicted();
+      }
+    }
+    totals.caches(asked, found, evicted);
+  }
+
   private RunResult result(RunResult.Ending ending, String detail) {
+    countCaches();
     long resident = 0;
     long generating = 0;
     long init = 0;

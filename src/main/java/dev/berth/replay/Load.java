@@ -24,6 +24,7 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
    * @param scheduling placement wishes
    * @param priority larger is more urgent
    * @param terms tenant and deadline, which counts from the iteration for which a request is sent
+   * @param encoderTokens encoder input, 0 without
    */
   public record Group(
       int count,
@@ -31,7 +32,8 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
       int outputTokens,
       SchedulingParams scheduling,
       double priority,
-      ServiceTerms terms) {
+      ServiceTerms terms,
+      int encoderTokens) {
     /** Requests of default priority, of no tenant in particular, without a deadline. */
     public Group(int count, int inputTokens, int outputTokens, SchedulingParams scheduling) {
       this(
@@ -40,7 +42,8 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
           outputTokens,
           scheduling,
           Request.DEFAULT_PRIORITY,
-          ServiceTerms.NONE);
+          ServiceTerms.NONE,
+          0);
     }
 
     public Group {
@@ -109,6 +112,7 @@ public record Load(List<Group> groups, int concurrency, List<Integer> waves) {
           .withScheduling(g.scheduling)
           .withPriority(g.priority)
           .withTerms(terms(g.terms))
+          .withEncoder(g.encoderTokens)
           .withTag(number);
     }
 

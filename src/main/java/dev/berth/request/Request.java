@@ -18,6 +18,8 @@ import dev.berth.BerthException;
  * @param terms tenant and deadline, {@link ServiceTerms#NONE} if there are none
  * @param route what routers may know of it beyond its size, {@link RouteKey#NONE} if nothing
  * @param prompt the prompt's tokens, or {@link Prompt#UNKNOWN}
+ * @param encoderTokens encoder input (images, sound) that is computed before the prompt, in tokens;
+ *     0 if there is none
  */
 public record Request(
     long id,
@@ -29,7 +31,8 @@ public record Request(
     long tag,
     ServiceTerms terms,
     RouteKey route,
-    Prompt prompt) {
+    Prompt prompt,
+    int encoderTokens) {
   /** The priority of a request that asks for none. */
   public static final double DEFAULT_PRIORITY = 0.5;
 
@@ -49,6 +52,10 @@ public record Request(
       throw new BerthException(
           BerthException.Code.ARGUMENT,
           "children must be from 0 to " + MAX_CHILDREN + ", got " + children);
+    }
+    if (encoderTokens < 0) {
+      throw new BerthException(
+          BerthException.Code.ARGUMENT, "encoderTokens must be >= 0, got " + encoderTokens);
     }
     if (Double.isNaN(priority)) {
       throw new BerthException(BerthException.Code.ARGUMENT, "priority must be a number");
@@ -81,7 +88,8 @@ public record Request(
         tag,
         terms,
         route,
-        Prompt.UNKNOWN);
+        Prompt.UNKNOWN,
+        0);
   }
 
   /** A request of which routers know its size and wishes only. */
@@ -118,7 +126,17 @@ public record Request(
   /** The same request with placement wishes. */
   public Request withScheduling(SchedulingParams wishes) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, wishes, children, tag, terms, route, prompt);
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        wishes,
+        children,
+        tag,
+        terms,
+        route,
+        prompt,
+        encoderTokens);
   }
 
   /** The same request with another priority. */
@@ -133,7 +151,8 @@ public record Request(
         tag,
         terms,
         route,
-        prompt);
+        prompt,
+        encoderTokens);
   }
 
   /** The same request with another caller's number. */
@@ -148,7 +167,8 @@ public record Request(
         newTag,
         terms,
         route,
-        prompt);
+        prompt,
+        encoderTokens);
   }
 
   /** The same request on other terms. */
@@ -163,20 +183,57 @@ public record Request(
         tag,
         newTerms,
         route,
-        prompt);
+        prompt,
+        encoderTokens);
   }
 
   /** The same request with what routers may know of it. */
   public Request withRoute(RouteKey key) {
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, prompt);
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        key,
+        prompt,
+        encoderTokens);
   }
 
   /** The same request with the tokens of its prompt; routers see the first ones. */
   public Request withPrompt(Prompt tokens) {
     RouteKey key = route.withPrompt(tokens.head(RouteKey.HEAD_TOKENS));
     return new Request(
-        id, promptTokens, maxNewTokens, priority, scheduling, children, tag, terms, key, tokens);
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        key,
+        tokens,
+        encoderTokens);
+  }
+
+  /** The same request with encoder input, in tokens. */
+  public Request withEncoder(int tokens) {
+    return new Request(
+        id,
+        promptTokens,
+        maxNewTokens,
+        priority,
+        scheduling,
+        children,
+        tag,
+        terms,
+        route,
+        prompt,
+        tokens);
   }
 
   /**

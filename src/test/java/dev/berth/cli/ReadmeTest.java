@@ -40,7 +40,7 @@ class ReadmeTest {
 
   /** What is compiled and run stands between two lines of a test. */
   private static final Pattern SHOWN =
-      Pattern.compile("// shown in the README\\n(.*?)\\n *// to here\\n", Pattern.DOTALL);
+      Pattern.compile("// shown in the README\\n(.*?)\\n\\s*// to here\\n", Pattern.DOTALL);
 
   @Test
   void theCodeInTheReadmeIsCodeThatATestRuns() throws IOException {

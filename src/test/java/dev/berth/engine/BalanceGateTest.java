@@ -28,11 +28,11 @@ class BalanceGateTest {
     var gate =
         new BalanceGate(
             new Rules(
-                config.integer("max_batch_size"),
                 config.integer("timeout_iters"),
                 config.integer("batching_wait_iters"),
                 config.integer("min_generation_requests"),
-                config.integer("low_occupancy_timeout_iters")));
+                config.integer("low_occupancy_timeout_iters")),
+            config.integer("max_batch_size"));
     for (Golden iteration : line.list("iterations")) {
       gate.begin();
       for (Golden rank : iteration.list("ranks")) {
@@ -54,7 +54,7 @@ class BalanceGateTest {
 
   @Test
   void anUnbalancedFleetIsHeldUntilItsTimeout() {
-    var gate = new BalanceGate(new Rules(4, 3, 0, 0, 0));
+    var gate = new BalanceGate(new Rules(3, 0, 0, 0), 4);
 
     assertThat(Stream.generate(() -> twoRanks(gate, 1, 0, 2)).limit(6))
         .containsExactly(
@@ -63,7 +63,7 @@ class BalanceGateTest {
 
   @Test
   void atLowOccupancyTheTimeoutIsShorter() {
-    var gate = new BalanceGate(new Rules(4, 50, 0, 2, 1));
+    var gate = new BalanceGate(new Rules(50, 0, 2, 1), 4);
 
     assertThat(twoRanks(gate, 1, 0, 1)).isEqualTo(Decision.RUN);
     assertThat(twoRanks(gate, 1, 0, 2)).isEqualTo(Decision.HOLD);
@@ -71,7 +71,7 @@ class BalanceGateTest {
 
   @Test
   void aRankWithoutGenerationsIsNeverLeftWithoutWork() {
-    var gate = new BalanceGate(new Rules(4, 50, 10, 0, 0));
+    var gate = new BalanceGate(new Rules(50, 10, 0, 0), 4);
 
     assertThat(twoRanks(gate, 1, 0, 0)).isEqualTo(Decision.RUN);
     assertThat(twoRanks(gate, 1, 1, 0)).isEqualTo(Decision.RUN);
@@ -79,7 +79,7 @@ class BalanceGateTest {
 
   @Test
   void aBalancedFleetWaitsForMoreContexts() {
-    var gate = new BalanceGate(new Rules(4, 50, 2, 0, 0));
+    var gate = new BalanceGate(new Rules(50, 2, 0, 0), 4);
 
     assertThat(Stream.generate(() -> twoRanks(gate, 1, 1, 2)).limit(4))
         .containsExactly(Decision.HOLD, Decision.HOLD, Decision.RUN, Decision.HOLD);
@@ -94,12 +94,13 @@ class BalanceGateTest {
 
   @Test
   void wrongRulesAndCountsAreRefused() {
-    assertRefused(() -> new Rules(0, 1, 1, 0, 0), "batchPositions");
-    assertRefused(() -> new Rules(4, -1, 1, 0, 0), "timeoutIterations");
-    assertRefused(() -> new Rules(4, 1, -1, 0, 0), "batchingWait");
-    assertRefused(() -> new Rules(4, 1, 1, 5, 0), "minGenerations must be 0 to 4, got 5");
-    assertRefused(() -> new Rules(4, 1, 1, 0, 2), "lowOccupancyTimeoutIterations");
-    var gate = new BalanceGate(Rules.of(4));
+    assertRefused(() -> new BalanceGate(Rules.DEFAULT, 0), "batchPositions");
+    assertRefused(() -> new Rules(-1, 1, 0, 0), "timeoutIterations");
+    assertRefused(() -> new Rules(1, -1, 0, 0), "batchingWait");
+    assertRefused(
+        () -> new BalanceGate(new Rules(1, 1, 5, 0), 4), "minGenerations must be 0 to 4, got 5");
+    assertRefused(() -> new Rules(1, 1, 0, 2), "lowOccupancyTimeoutIterations");
+    var gate = new BalanceGate(Rules.DEFAULT, 4);
     assertRefused(gate::decide, "no rank");
     gate.begin();
     assertRefused(gate::decide, "no rank");
@@ -109,7 +110,7 @@ class BalanceGateTest {
 
   @Test
   void decidingAllocatesNothing() {
-    var gate = new BalanceGate(Rules.of(4));
+    var gate = new BalanceGate(Rules.DEFAULT, 4);
 
     assertThat(AllocatedBytes.by(() -> twoRanks(gate, 1, 0, 2))).isZero();
   }
@@ -117,35 +118,34 @@ class BalanceGateTest {
   // ------------------------------------------------------------------------------ batch waiting
 
   /** Budget 1000 tokens, half of it is worth running, at most 3 iterations. */
-  @ParameterizedTest(name = "{0} contexts of {1} tokens, {2} generations of {3}: {4}")
+  @ParameterizedTest(name = "{0} contexts, {1} generations, {2} tokens: {3}")
   @CsvSource({
-    "1, 100, 4, 4, HOLD",
-    "1, 495, 4, 4, HOLD",
-    "1, 496, 4, 4, RUN",
-    "2, 900, 4, 4, RUN",
-    "1, 100, 0, 0, RUN",
-    "0, 0, 4, 4, RUN",
+    "1, 4, 104, HOLD",
+    "1, 4, 499, HOLD",
+    "1, 4, 500, RUN",
+    "2, 4, 904, RUN",
+    "1, 0, 100, RUN",
+    "0, 4, 4, RUN",
   })
   void contextsWaitForAShareOfTheTokenBudget(
-      int contexts, long contextTokens, int generations, long generationTokens, Decision expected) {
-    var wait = new BatchWait(new BatchWait.Rules(3, 0.5, 1000));
+      int contexts, int generations, long tokens, Decision expected) {
+    var wait = new BatchWait(new BatchWait.Rules(3, 0.5), 1000);
 
-    assertThat(wait.contexts(contexts, contextTokens, generations, generationTokens))
-        .isEqualTo(expected);
+    assertThat(wait.contexts(contexts, generations, tokens)).isEqualTo(expected);
   }
 
   @Test
   void theWaitEndsAfterItsIterationsAndStartsAnew() {
-    var wait = new BatchWait(new BatchWait.Rules(2, 1, 1000));
+    var wait = new BatchWait(new BatchWait.Rules(2, 1), 1000);
 
-    assertThat(Stream.generate(() -> wait.contexts(1, 10, 1, 1)).limit(5))
+    assertThat(Stream.generate(() -> wait.contexts(1, 1, 11)).limit(5))
         .containsExactly(Decision.HOLD, Decision.HOLD, Decision.RUN, Decision.HOLD, Decision.HOLD);
     assertThat(wait.waitedIterations()).isEqualTo(2);
   }
 
   @Test
   void encoderWorkWaitsWhateverElseIsScheduled() {
-    var wait = new BatchWait(new BatchWait.Rules(2, 0.5, 1000));
+    var wait = new BatchWait(new BatchWait.Rules(2, 0.5), 1000);
 
     assertThat(wait.encoder(0, 0)).isEqualTo(Decision.RUN);
     assertThat(wait.encoder(1, 499)).isEqualTo(Decision.HOLD);
@@ -156,21 +156,21 @@ class BalanceGateTest {
 
   @Test
   void aWaitWithoutABoundHoldsNothing() {
-    assertThat(new BatchWait.Rules(0, 1, 10).active()).isFalse();
-    assertThat(new BatchWait.Rules(5, 0, 10).active()).isFalse();
-    assertThat(new BatchWait(new BatchWait.Rules(0, 1, 10)).contexts(1, 1, 1, 1))
+    assertThat(new BatchWait.Rules(0, 1).active()).isFalse();
+    assertThat(new BatchWait.Rules(5, 0).active()).isFalse();
+    assertThat(new BatchWait(new BatchWait.Rules(0, 1), 10).contexts(1, 1, 2))
         .isEqualTo(Decision.RUN);
-    assertThat(new BatchWait(new BatchWait.Rules(5, 0, 10)).encoder(1, 1)).isEqualTo(Decision.RUN);
+    assertThat(new BatchWait(new BatchWait.Rules(5, 0), 10).encoder(1, 1)).isEqualTo(Decision.RUN);
   }
 
   @Test
   void wrongWaitsAreRefused() {
-    assertRefused(() -> new BatchWait.Rules(-1, 0, 1), "iterations");
-    assertRefused(() -> new BatchWait.Rules(1, 1.1, 1), "ratio");
-    assertRefused(() -> new BatchWait.Rules(1, Double.NaN, 1), "ratio");
-    assertRefused(() -> new BatchWait.Rules(1, 1, 0), "budget");
-    var wait = new BatchWait(new BatchWait.Rules(1, 1, 1));
-    assertRefused(() -> wait.contexts(1, -1, 1, 1), "-1");
+    assertRefused(() -> new BatchWait.Rules(-1, 0), "iterations");
+    assertRefused(() -> new BatchWait.Rules(1, 1.1), "ratio");
+    assertRefused(() -> new BatchWait.Rules(1, Double.NaN), "ratio");
+    assertRefused(() -> new BatchWait(new BatchWait.Rules(1, 1), 0), "budget");
+    var wait = new BatchWait(new BatchWait.Rules(1, 1), 1);
+    assertRefused(() -> wait.contexts(1, 1, -1), "-1");
     assertRefused(() -> wait.encoder(-1, 1), "-1");
   }
 

@@ -258,7 +258,17 @@ class EngineTest {
       refuses(
           Submission.Reason.TOKEN,
           new Request(
-              2, 3, 3, 0.5, SchedulingParams.NONE, 0, 0, ServiceTerms.NONE, RouteKey.NONE, prompt));
+              2,
+              3,
+              3,
+              0.5,
+              SchedulingParams.NONE,
+              0,
+              0,
+              ServiceTerms.NONE,
+              RouteKey.NONE,
+              prompt,
+              0));
     }
 
     @Test
@@ -294,6 +304,11 @@ class EngineTest {
       refuses(
           Submission.Reason.SEQUENCES,
           new Request(2, 1, 1, 0.5, SchedulingParams.NONE, Request.MAX_CHILDREN, 0));
+    }
+
+    @Test
+    void encoderInputIsRefusedWhereNobodyRunsEncoders() {
+      refuses(Submission.Reason.OTHER, Request.of(2, 1, 3).withEncoder(576));
     }
 
     @Test

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
@@ -57,17 +58,27 @@ class NaiveFleetTest {
     long iterations = 0;
     long requests = 0;
     long paused = 0;
+    long held = 0;
+    long encodes = 0;
+    long refusedPads = 0;
     for (int i = 0; i < count; i++) {
       var run = new Run(SEED + i);
       run.toTheEnd();
       iterations += run.iteration;
       requests += run.offered;
       paused += run.paused;
+      held += run.held;
+      encodes += run.encodes;
+      refusedPads += run.refusedPads;
     }
     System.out.printf(
-        "%d runs, %d requests, %d iterations, %d pauses%n", count, requests, iterations, paused);
+        "%d runs, %d requests, %d iterations, %d pauses, %d held, %d encoders, %d pads refused%n",
+        count, requests, iterations, paused, held, encodes, refusedPads);
     assertThat(iterations).isGreaterThan(count * 10L);
     assertThat(paused).isGreaterThan(count / 10L);
+    assertThat(held).isGreaterThan(count);
+    assertThat(encodes).isGreaterThan(count);
+    assertThat(refusedPads).isPositive();
   }
 
   /** One random fleet and one random load, on both sides. */
@@ -83,10 +94,14 @@ class NaiveFleetTest {
     final boolean wishes;
     final boolean stops;
     final boolean cancels;
+    final boolean images;
     int offered;
     int refused;
     int ended;
     int paused;
+    int held;
+    int encodes;
+    int refusedPads;
     int iteration;
 
     Run(long seed) {
@@ -103,6 +118,7 @@ class NaiveFleetTest {
       wishes = oneIn(4);
       stops = oneIn(3);
       cancels = oneIn(3);
+      images = oneIn(4);
     }
 
     int between(int lowest, int highest) {
@@ -154,6 +170,12 @@ class NaiveFleetTest {
       plan = plan.withWhatIf(whatIf.with(WhatIf.Switch.VALIDATOR_OVERRIDDEN).build());
       var promised =
           EngineConfig.builder(plan, role)
+              .hold(hold(plan))
+              .encoderWait(
+                  oneIn(2)
+                      ? EncoderWait.NONE
+                      : new EncoderWait(
+                          new BatchWait.Rules(between(0, 4), random.nextDouble()), between(1, 60)))
               .rangeEnd(oneIn(12) ? BROKEN_RANGE_END : EngineConfig.RANGE_END)
               .chunkedContext(Chunking.values()[random.nextInt(2)])
               .kv(KvSetup.counted(oneIn(2) ? -1 : between(4, 60)))
@@ -169,11 +191,37 @@ class NaiveFleetTest {
                       ? new RouterChoice.Default(PlacementView.RESIDENT)
                       : RouterChoice.DEFAULT)
               .build();
-      return oneIn(3)
-          ? promised
-              .withKv(KvSetup.counted(between(4, 24)))
-              .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
-          : promised;
+      return switch (between(0, 10)) {
+        case 0, 1, 2 ->
+            promised
+                .withKv(KvSetup.counted(between(4, 24)))
+                .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
+        case 3 ->
+            promised.toBuilder().gate(FillGate.NONE).capacity(CapacityRule.STATIC_BATCH).build();
+        case 4 ->
+            role == WorkerRole.GENERATION
+                ? promised
+                : promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS);
+        case 5, 6 ->
+            promised.withKv(KvSetup.counted(between(4, 24))).withScheduler(SchedulerKind.ONE_LOOP);
+        default -> promised;
+      };
+    }
+
+    private ContextHold hold(SeatPlan plan) {
+      int limit = plan.shape().maxNumTokens();
+      if (oneIn(2)) {
+        return ContextHold.NEVER;
+      } else if (!plan.shape().attentionDp()) {
+        return limit == 0
+            ? ContextHold.NEVER
+            : new ContextHold.Batched(new BatchWait.Rules(between(0, 4), random.nextDouble()));
+      }
+      int timeout = between(0, 5);
+      int positions = plan.batchPositions().count();
+      return new ContextHold.Balanced(
+          new BalanceGate.Rules(
+              timeout, between(0, 3), between(0, positions), between(0, timeout)));
     }
 
     void toTheEnd() {
@@ -194,6 +242,11 @@ class NaiveFleetTest {
             }
             ended += actual.done().stream().mapToInt(List::size).sum();
             paused += actual.paused().stream().mapToInt(n -> n).sum();
+            held += actual.contextsHeld() ? 1 : 0;
+            encodes += actual.encodes().stream().mapToInt(List::size).sum();
+            for (int rank = 0; rank < config.ranks(); rank++) {
+              refusedPads += group.engine(rank).padRefused() ? 1 : 0;
+            }
             checkPages(group);
           }
           iteration++;
@@ -235,6 +288,7 @@ class NaiveFleetTest {
         Request request =
             Request.of(offered, between(1, longestPrompt), between(1, longestOutput))
                 .withScheduling(wish())
+                .withEncoder(images && oneIn(2) ? between(1, 40) : 0)
                 .withTag(-offered);
         if (group.offer(request) instanceof Outcome.Refused) {
           refused++;
@@ -276,6 +330,12 @@ class NaiveFleetTest {
               });
         }
       }
+      for (long id : model.encoding()) {
+        if (oneIn(2)) {
+          model.encoded(id);
+          everywhere(group, probe, id, (engine, row) -> engine.encoded(row, id));
+        }
+      }
       List<Long> present = model.present();
       if (cancels && !present.isEmpty() && oneIn(4)) {
         long id = present.get(random.nextInt(present.size()));
@@ -305,7 +365,7 @@ class NaiveFleetTest {
 
     @Override
     public String toString() {
-      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s capacity %s"
+      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s %s %s"
           .formatted(
               seed,
               iteration,
@@ -314,6 +374,7 @@ class NaiveFleetTest {
               config.pages(),
               config.rangeEnd(),
               config.chunkedContext(),
+              config.scheduler(),
               config.capacity());
     }
   }

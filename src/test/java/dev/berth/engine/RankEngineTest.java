@@ -490,7 +490,10 @@ class RankEngineTest {
           c.policySet(),
           c.capacity(),
           c.pause(),
-          c.prefixSharing());
+          c.prefixSharing(),
+          c.oneLoop(),
+          c.selects(),
+          c.padCount());
     }
 
     /** The sizes that are compared are those of the pools, not the plan's own a second time. */

@@ -28,11 +28,11 @@ class EngineJourneyTest {
 
   @ParameterizedTest
   @MethodSource("fleets")
-  void whatReadersGetIsWhatEachPromptGivesAlone(
-      JourneyTest.Fleet fleet, dev.berth.capacity.CapacityRule rule) throws InterruptedException {
+  void whatReadersGetIsWhatEachPromptGivesAlone(JourneyTest.Fleet fleet, JourneyTest.Policy policy)
+      throws InterruptedException {
     System.out.println("EngineJourneyTest: -Dberth.seed=" + JourneyTest.SEED);
     for (int i = 0; i < RUNS; i++) {
-      var journey = new JourneyTest.Journey(fleet, rule, JourneyTest.SEED + i);
+      var journey = new JourneyTest.Journey(fleet, policy, JourneyTest.SEED + i);
       try (Engine engine = Engine.builder(journey.config).start(journey.device)) {
         var handles = new ArrayList<RequestHandle>();
         journey.requests.forEach(request -> handles.add(engine.submit(request)));

@@ -3,7 +3,6 @@ package dev.berth.journey;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.berth.capacity.CapacityRule;
 import dev.berth.engine.BatchView;
 import dev.berth.engine.Engine;
 import dev.berth.engine.ModelRunner;
@@ -67,13 +66,14 @@ class OwnLoopTest {
       engine.awaitWork();
     }
   }
+
   // to here
 
   @ParameterizedTest
   @EnumSource
   void servesWhatEachPromptGivesAlone(JourneyTest.Fleet fleet) {
     var journey =
-        new JourneyTest.Journey(fleet, CapacityRule.GUARANTEED_NO_EVICT, JourneyTest.SEED);
+        new JourneyTest.Journey(fleet, JourneyTest.Policy.GUARANTEED_NO_EVICT, JourneyTest.SEED);
     try (Engine engine = Engine.builder(journey.config).open()) {
       var handles = new ArrayList<RequestHandle>();
       journey.requests.forEach(request -> handles.add(engine.submit(request)));

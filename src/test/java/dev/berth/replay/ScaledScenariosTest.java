@@ -4,6 +4,8 @@ package dev.berth.replay;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.config.ShippedScenarios;
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
@@ -127,6 +129,17 @@ class ScaledScenariosTest {
       return Math.max(1, (int) Math.round(count * share));
     }
 
+    private static ContextHold scaled(ContextHold hold, int batch) {
+      return hold instanceof ContextHold.Balanced(var rules)
+          ? new ContextHold.Balanced(
+              new BalanceGate.Rules(
+                  rules.timeoutIterations(),
+                  rules.batchingWaitIterations(),
+                  Math.min(rules.minGenerations(), batch),
+                  rules.lowOccupancyTimeoutIterations()))
+          : hold;
+    }
+
     private static Arm arm(Arm original, int ranks, int batch, int requests) {
       EngineConfig c = original.engine();
       WorkerShape shape = c.plan().shape();
@@ -144,6 +157,7 @@ class ScaledScenariosTest {
       var engine =
           c.toBuilder()
               .plan(plan)
+              .hold(scaled(c.hold(), batch))
               .gate(c.gate().active() ? new FillGate(c.gate().kind(), requests) : FillGate.NONE)
               .build();
       return new Arm(

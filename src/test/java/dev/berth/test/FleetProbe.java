@@ -78,11 +78,19 @@ public final class FleetProbe implements LockstepGroup.Device {
         ranks(r -> group.engine(r).paused()),
         admission.held(),
         group.engine(0).canQueue(),
+        admission.contextsHeld(),
+        ranks(r -> encodes(group.engine(r))),
         ranks(r -> group.engine(r).tokensOut()),
         ranks(r -> done(group.engine(r))),
         ranks(r -> group.engine(r).seatsUsed()),
         ranks(r -> group.engine(r).leasesUsed()),
         ranks(r -> group.engine(r).pagesUsed()));
+  }
+
+  private static List<Long> encodes(RankEngine engine) {
+    return IntStream.range(0, engine.encodes())
+        .mapToObj(i -> engine.table().id(engine.encodeRow(i)))
+        .toList();
   }
 
   private List<Long> assigned(int rank, int count) {

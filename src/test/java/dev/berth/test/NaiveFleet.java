@@ -3,6 +3,8 @@ package dev.berth.test;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.RetiringMark;
@@ -49,6 +51,8 @@ public final class NaiveFleet {
     boolean lease;
     long pages;
     boolean cancelled;
+    boolean encoderPending; // its encoder hasn't been started
+    boolean encoderRuns;
     String end = "";
 
     Sequence(Request request, int maxNewTokens, RequestState state) {
@@ -57,6 +61,11 @@ public final class NaiveFleet {
       this.maxNewTokens = maxNewTokens;
       this.state = state;
       this.context = state == RequestState.GENERATION_INIT ? request.promptTokens() : 0;
+      this.encoderPending = prefills() && request.encoderTokens() > 0;
+    }
+
+    boolean awaitsEncoder() {
+      return prefills() && (encoderPending || encoderRuns);
     }
 
     boolean prefills() {
@@ -92,6 +101,9 @@ public final class NaiveFleet {
     final List<String> done = new ArrayList<>();
     final Map<WaitReason, Integer> deferred = new EnumMap<>(WaitReason.class);
     boolean padded;
+    boolean late; // the dummy came after scheduling
+    int encoderWaited;
+    final List<Long> encodes = new ArrayList<>();
     Batch batch = new Batch();
     int resident;
     int tokensOut;
@@ -134,6 +146,8 @@ public final class NaiveFleet {
       List<Integer> paused,
       boolean held,
       boolean canQueue,
+      boolean contextsHeld,
+      List<List<Long>> encodes,
       List<Integer> tokensOut,
       List<List<String>> done,
       List<Integer> seats,
@@ -154,6 +168,11 @@ public final class NaiveFleet {
   private final Map<Long, RequestState> news =
       new HashMap<>(); // what happens to a transfer before the next step
   private final Set<Long> cancels = new HashSet<>();
+  private final Set<Long> encoded = new HashSet<>();
+  private boolean contextDummy;
+  private int unbalanced; // iterations that contexts were held because ranks differ
+  private int balanced; // that they were held although they don't, for more of them
+  private int waitedForTokens;
   private boolean gateOpen;
   private long fetched;
   private long ramp;
@@ -195,6 +214,20 @@ public final class NaiveFleet {
   /** The KV of a request arrived, or its transfer failed, before the next step. */
   public void transferOver(long id, RequestState becomes) {
     news.put(id, becomes);
+  }
+
+  /** The output of a request's encoder is here, before the next step. */
+  public void encoded(long id) {
+    encoded.add(id);
+  }
+
+  /** Requests whose encoder runs. */
+  public List<Long> encoding() {
+    return ranks.stream()
+        .flatMap(r -> r.active.stream())
+        .filter(s -> s.encoderRuns)
+        .map(s -> s.request.id())
+        .toList();
   }
 
   /** Requests whose KV is on the way. */
@@ -263,6 +296,14 @@ public final class NaiveFleet {
       weighRetiring(popped, routable, load, beside);
     }
     int expected = route(popped, routable, load, beside, assigned);
+    if (config.plan().shape().disaggregated() && !popped.isEmpty()) {
+      contextDummy =
+          switch (config.role()) {
+            case CONTEXT -> true;
+            case GENERATION -> false;
+            case AGGREGATED -> contextDummy;
+          };
+    }
 
     // what happened since, then who arrives
     for (int r = 0; r < n; r++) {
@@ -277,21 +318,23 @@ public final class NaiveFleet {
     }
     news.clear();
     cancels.clear();
+    encoded.clear();
 
     // pad, schedule, pad (§7.1, §7.2)
-    for (Rank rank : ranks) {
+    for (int r = 0; r < n; r++) {
+      Rank rank = ranks.get(r);
       rank.batch = new Batch();
       rank.claimed.clear();
       rank.hadLease.clear();
       rank.grown.clear();
       rank.paused = 0;
       boolean fills = held;
-      boolean before = adp && !fills && expected > 0 && forwardable(rank) == 0;
-      if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
-        scheduleStepByStep(rank);
+      boolean before =
+          adp && !fills && Math.max(expected, routable[r]) > 0 && forwardable(rank) == 0;
+      if (config.scheduler() == SchedulerKind.ONE_LOOP) {
+        scheduleInOneLoop(rank);
       } else {
-        startReceives(rank);
-        schedule(rank);
+        scheduleInStages(rank);
       }
       boolean after =
           adp
@@ -302,14 +345,24 @@ public final class NaiveFleet {
               && rank.batch.size() == 0
               && !rank.active.isEmpty()
               && rank.active.size() < cap;
-      rank.padded = before || after;
+      boolean context = before && contextDummy;
+      int dummyTokens = context ? 1 : 1 + config.plan().shape().draftTokens();
+      int dummyPages = Math.ceilDiv(dummyTokens, config.plan().shape().tokensPerBlock());
+      // All its pages are free, or there is none; requests come first.
+      rank.padded = (before || after) && dummyPages <= freePages(rank);
+      rank.late = after;
       rank.batch.dummy = rank.padded;
     }
 
     // vote (§7): one empty rank vetoes the forward everywhere
     boolean canQueue = ranks.stream().allMatch(r -> r.batch.size() > 0);
     boolean launched = canQueue && !held;
+    boolean contextsHeld = holdsContexts();
     for (Rank rank : ranks) {
+      if (contextsHeld) {
+        dropContexts(rank);
+      }
+      encode(rank);
       if (launched) {
         launch(rank.batch);
       } else {
@@ -349,6 +402,8 @@ public final class NaiveFleet {
             each(r -> r.paused),
             held,
             canQueue,
+            contextsHeld,
+            each(r -> List.copyOf(r.encodes)),
             each(r -> r.tokensOut),
             each(r -> r.done.stream().sorted().toList()),
             each(r -> (int) r.holders().stream().filter(s -> s.seat).count()),
@@ -358,6 +413,96 @@ public final class NaiveFleet {
 
   private <T> List<T> each(java.util.function.Function<Rank, T> what) {
     return ranks.stream().map(what).toList();
+  }
+
+  /** §9: what each rank scheduled, before an empty batch was padded. */
+  private boolean holdsContexts() {
+    List<Integer> contexts = each(r -> contexts(r) + (earlyDummy(r) && contextDummy ? 1 : 0));
+    List<Integer> real = each(r -> r.batch.positions.size() - contexts(r));
+    List<Integer> generations =
+        each(
+            r -> r.batch.positions.size() - contexts(r) + (earlyDummy(r) && !contextDummy ? 1 : 0));
+    return switch (config.hold()) {
+      case ContextHold.Never ignored -> false;
+      case ContextHold.Batched(var rules) -> {
+        boolean few = ranks.getFirst().batch.tokens() < rules.tokenRatio() * tokenLimit;
+        if (contexts.getFirst() == 0 || generations.getFirst() == 0) {
+          yield false;
+        }
+        boolean waits = few && waitedForTokens < rules.timeoutIterations();
+        waitedForTokens = waits ? waitedForTokens + 1 : 0;
+        yield waits;
+      }
+      case ContextHold.Balanced(var rules) -> {
+        boolean work = generations.stream().allMatch(g -> g > 0);
+        if (generations.stream().allMatch(g -> g < batchPositions)
+            && contexts.stream().allMatch(c -> c > 0)) {
+          unbalanced = 0;
+          if (!work) {
+            yield false;
+          }
+          boolean more = balanced < rules.batchingWaitIterations();
+          balanced = more ? balanced + 1 : 0;
+          yield more;
+        }
+        unbalanced++;
+        boolean low = real.stream().anyMatch(g -> g < rules.minGenerations());
+        int limit = low ? rules.lowOccupancyTimeoutIterations() : rules.timeoutIterations();
+        boolean runs = !work || unbalanced >= limit;
+        unbalanced = runs ? 0 : unbalanced;
+        yield !runs;
+      }
+    };
+  }
+
+  private static int contexts(Rank rank) {
+    return (int) rank.batch.positions.stream().filter(Position::context).count();
+  }
+
+  private static boolean earlyDummy(Rank rank) {
+    return rank.batch.dummy && !rank.late;
+  }
+
+  private static void dropContexts(Rank rank) {
+    for (Position p : List.copyOf(rank.batch.positions)) {
+      if (p.context) {
+        rank.batch.positions.remove(p);
+        giveBack(rank, p.sequence);
+        rank.defer(WaitReason.GATE);
+      }
+    }
+  }
+
+  private static void giveBack(Rank rank, Sequence s) {
+    if (rank.claimed.remove(s)) {
+      s.seat = false;
+      if (!rank.hadLease.contains(s)) {
+        s.lease = false;
+        s.pages = 0;
+      }
+    }
+  }
+
+  /** All that waits begins, or nothing. */
+  private void encode(Rank rank) {
+    rank.encodes.clear();
+    List<Sequence> pending = rank.active.stream().filter(s -> s.encoderPending).toList();
+    long tokens = pending.stream().mapToLong(s -> s.request.encoderTokens()).sum();
+    var rules = config.encoderWait().rules();
+    if (pending.isEmpty()) {
+      return;
+    }
+    if (tokens < rules.tokenRatio() * config.encoderWait().maxTokens()
+        && rank.encoderWaited < rules.timeoutIterations()) {
+      rank.encoderWaited++;
+      return;
+    }
+    rank.encoderWaited = 0;
+    for (Sequence s : pending) {
+      s.encoderPending = false;
+      s.encoderRuns = true;
+      rank.encodes.add(s.request.id());
+    }
   }
 
   /** §8.1; asked about what the gather shows, so that all ranks open in the same iteration. */
@@ -498,6 +643,9 @@ public final class NaiveFleet {
         transferIsOver(rank, s, becomes);
       }
     }
+    rank.active.stream()
+        .filter(s -> encoded.contains(s.request.id()))
+        .forEach(s -> s.encoderRuns = false);
     for (Sequence s : List.copyOf(rank.active)) {
       if (cancels.contains(s.request.id())) {
         s.cancelled = true;
@@ -522,13 +670,18 @@ public final class NaiveFleet {
     }
   }
 
-  /** §7.1: retirees count; requests whose KV isn't here don't, where there is a transceiver. */
+  /**
+   * §7.1: retirees count; requests whose KV isn't here don't, where there is a transceiver; without
+   * overlap retirees don't either.
+   */
   private int forwardable(Rank rank) {
     int count = 0;
     for (Sequence s : rank.active) {
       boolean noKv =
           s.state == RequestState.GENERATION_INIT || s.state == RequestState.GENERATION_TRANSFER;
-      count += config.transfer() == EngineConfig.Transfer.TRANSCEIVER && noKv ? 0 : 1;
+      boolean scheduled = !s.retiring() || overlap || stages > 1;
+      boolean receives = config.transfer() == EngineConfig.Transfer.TRANSCEIVER;
+      count += receives && (noKv || !scheduled) ? 0 : 1;
     }
     return count;
   }
@@ -586,7 +739,7 @@ public final class NaiveFleet {
   /**
    * A request before its transfer takes a lease and pages, no seat; what is started stays started.
    */
-  private void startReceives(Rank rank) {
+  private void startReceives(Rank rank, boolean batchRuns) {
     if (config.transfer() == EngineConfig.Transfer.NONE) {
       return;
     }
@@ -597,7 +750,7 @@ public final class NaiveFleet {
         continue;
       }
       long holding = rank.active.stream().filter(o -> o.lease && !o.retiring()).count();
-      WaitReason reason = closed;
+      WaitReason reason = batchRuns ? WaitReason.BATCH : closed;
       if (reason == WaitReason.NONE) {
         reason = holding >= most ? WaitReason.BATCH : claim(rank, s, false);
       }
@@ -613,13 +766,37 @@ public final class NaiveFleet {
     rank.hadLease.clear();
   }
 
-  /** States in [10, end); generations first, then contexts, each in order of admission. */
-  private void schedule(Rank rank) {
+  private void scheduleInStages(Rank rank) {
+    switch (config.capacity()) {
+      case MAX_UTILIZATION -> scheduleStepByStep(rank);
+      case MAX_REQUESTS -> scheduleByNumber(rank);
+      case GUARANTEED_NO_EVICT, STATIC_BATCH -> {
+        boolean closed = config.capacity() == CapacityRule.STATIC_BATCH && runs(rank);
+        startReceives(rank, closed);
+        schedule(rank, closed);
+      }
+    }
+  }
+
+  /** Spec 02 §3.3: somebody runs, or will when its KV is here, and the batch takes nobody else. */
+  private boolean runs(Rank rank) {
+    return rank.active.stream()
+        .anyMatch(s -> s.state == RequestState.GENERATION_TRANSFER || started(s));
+  }
+
+  /**
+   * States in [10, end); generations first, then contexts, each in order of admission.
+   *
+   * @param batchRuns nobody new is taken in
+   */
+  private void schedule(Rank rank, boolean batchRuns) {
     var contexts = new ArrayList<Sequence>();
     var generations = new ArrayList<Sequence>();
     for (Sequence s : rank.active) {
       if (s.state == RequestState.GENERATION_TRANSFER) {
         rank.defer(WaitReason.TRANSFER);
+      } else if (s.awaitsEncoder()) {
+        rank.defer(WaitReason.ENCODER);
       } else if (s.state.value() < RequestState.CONTEXT_INIT.value()) {
         continue;
       } else if (s.state.value() >= config.rangeEnd()) {
@@ -630,6 +807,8 @@ public final class NaiveFleet {
         (s.prefills() ? contexts : generations).add(s);
       }
     }
+    // What has begun runs (docs/policies.md, D10): it may be behind who waited for its encoder.
+    contexts.sort(Comparator.comparing(s -> s.context == 0));
     int each = 1 + config.plan().shape().draftTokens();
     for (Sequence s : generations) {
       WaitReason reason =
@@ -647,6 +826,11 @@ public final class NaiveFleet {
       int remaining = s.prompt - s.context;
       int left = tokenLimit - rank.batch.tokens();
       int tokens = config.chunkedContext() == Chunking.NONE ? remaining : Math.min(remaining, left);
+      boolean fresh = s.context == 0;
+      if (batchRuns && fresh) {
+        rank.defer(WaitReason.BATCH);
+        continue;
+      }
       WaitReason reason = closed;
       if (reason == WaitReason.NONE) {
         reason =
@@ -685,23 +869,12 @@ public final class NaiveFleet {
    */
   private void scheduleStepByStep(Rank rank) {
     List<Sequence> list = List.copyOf(rank.active);
-    long most = Long.MAX_VALUE; // requests that may hold KV
-    if (config.transfer() == EngineConfig.Transfer.TRANSCEIVER) {
-      most = Math.max(stages * batchPositions, adp ? 2 : 1);
-      if (config.rangeEnd() > RequestState.RETIRING.value()) {
-        most += list.stream().filter(Sequence::retiring).count();
-      }
-    }
+    boolean transceiver = config.transfer() == EngineConfig.Transfer.TRANSCEIVER;
+    long most = transceiver ? most(list, true) : Long.MAX_VALUE;
     long free = freePages(rank);
     long used = 0;
     long admitted = 0;
-    int generationTokens = 0;
-    int contextTokens = 0;
-    int places = 0;
-    WaitReason closed = WaitReason.NONE; // of the batch
-    var chunked = new ArrayList<Sequence>();
-    int each = 1 + config.plan().shape().draftTokens();
-    boolean chunks = config.chunkedContext() != Chunking.NONE;
+    var filling = new Filling(rank);
     boolean shortage = false; // somebody waits for pages, and nobody could give way
     int lands = -1; // who will in the next iteration: it isn't launched again
     int end = list.size();
@@ -766,6 +939,77 @@ public final class NaiveFleet {
         used += need;
         continue;
       }
+      if (filling.offer(s, need)) {
+        admitted++;
+        used += need;
+      }
+    }
+    for (; i < end; i++) {
+      if (inside(list.get(i))) {
+        rank.defer(WaitReason.BATCH);
+      } else {
+        outside(rank, list.get(i));
+      }
+    }
+    filling.end();
+  }
+
+  /** Requests that may hold KV or be looked at: as many as a batch has places on all stages. */
+  private long most(List<Sequence> list, boolean retireesPass) {
+    long most = Math.max(stages * batchPositions, adp ? 2 : 1);
+    boolean inside = config.rangeEnd() > RequestState.RETIRING.value();
+    return most + (retireesPass && inside ? list.stream().filter(Sequence::retiring).count() : 0);
+  }
+
+  /**
+   * Spec 02 §3.1: the first so many of the list. Who finds no pages for all that it may become
+   * waits, and who has none either doesn't pass it.
+   */
+  private void scheduleByNumber(Rank rank) {
+    List<Sequence> list = List.copyOf(rank.active);
+    long most = most(list, config.transfer() == EngineConfig.Transfer.TRANSCEIVER);
+    long admitted = 0;
+    boolean shortage = false;
+    var filling = new Filling(rank);
+    for (Sequence s : list) {
+      if (!inside(s)) {
+        outside(rank, s);
+      } else if (admitted >= most) {
+        rank.defer(WaitReason.BATCH);
+      } else if (shortage && !s.lease) {
+        rank.defer(WaitReason.PAGES);
+      } else if (filling.offer(s, 0)) {
+        admitted++;
+      } else {
+        shortage |= filling.last == WaitReason.PAGES;
+      }
+    }
+    filling.end();
+  }
+
+  /** The batch stage, offered one sequence after the other. */
+  private final class Filling {
+    final Rank rank;
+    final List<Sequence> chunked = new ArrayList<>();
+    final int each = 1 + config.plan().shape().draftTokens();
+    final boolean chunks = config.chunkedContext() != Chunking.NONE;
+    int generationTokens;
+    int contextTokens;
+    int places;
+    WaitReason closed = WaitReason.NONE;
+    WaitReason last = WaitReason.NONE;
+
+    Filling(Rank rank) {
+      this.rank = rank;
+    }
+
+    /**
+     * It runs or waits.
+     *
+     * @param need pages that its next step takes
+     * @return false if it holds nothing and gets nothing
+     */
+    boolean offer(Sequence s, long need) {
       int remaining = s.prompt - s.context;
       WaitReason reason = closed;
       if (stages > 1 && s.flights > 0) {
@@ -779,44 +1023,174 @@ public final class NaiveFleet {
       } else if (reason == WaitReason.NONE) {
         reason = generationTokens + each > tokenLimit ? WaitReason.TOKENS : WaitReason.NONE;
       }
-      boolean hadLease = s.lease;
-      if (reason == WaitReason.NONE) {
-        reason = claim(rank, s, true);
-        if (reason != WaitReason.NONE) {
-          rank.defer(reason);
-          // Who holds KV counts, seat or no seat.
-          admitted += hadLease ? 1 : 0;
-          used += hadLease ? need : 0;
-          continue;
-        }
-        if (s.prefills() && chunks) {
-          chunked.add(s);
-          contextTokens += remaining;
-        } else if (s.prefills()) {
-          rank.batch.positions.add(new Position(s, remaining, true, true));
-          generationTokens += remaining;
-        } else {
-          rank.grown.put(s, s.pages);
-          s.pages += need;
-          rank.batch.positions.add(new Position(s, each, true, false));
-          generationTokens += each;
-        }
-        places++;
-        closed = places == batchPositions ? WaitReason.BATCH : closed;
-      } else {
+      if (reason != WaitReason.NONE) {
         rank.defer(reason);
+        return true;
       }
-      admitted++;
-      used += need;
-    }
-    for (; i < end; i++) {
-      if (inside(list.get(i))) {
-        rank.defer(WaitReason.BATCH);
+      boolean hadLease = s.lease;
+      last = claim(rank, s, true);
+      if (last != WaitReason.NONE) {
+        rank.defer(last);
+        return hadLease; // who holds KV counts, seat or no seat
+      }
+      if (s.prefills() && chunks) {
+        chunked.add(s);
+        contextTokens += remaining;
+      } else if (s.prefills()) {
+        rank.batch.positions.add(new Position(s, remaining, true, true));
+        generationTokens += remaining;
       } else {
-        outside(rank, list.get(i));
+        rank.grown.put(s, s.pages);
+        s.pages += need;
+        rank.batch.positions.add(new Position(s, each, true, false));
+        generationTokens += each;
+      }
+      places++;
+      closed = places == batchPositions ? WaitReason.BATCH : closed;
+      return true;
+    }
+
+    void end() {
+      shareTokens(rank, chunked, generationTokens);
+    }
+  }
+
+  /**
+   * Spec 02 §9 on caches that hold their whole prompt from the start and leave their pages when
+   * they are suspended: generations first, whoever lacks a page takes those of the last one behind
+   * it; then contexts.
+   */
+  private void scheduleInOneLoop(Rank rank) {
+    List<Sequence> list = List.copyOf(rank.active);
+    Map<Sequence, WaitReason> reasons = new HashMap<>();
+    for (Sequence s : list) {
+      reasons.put(s, busy(s) ? WaitReason.IN_FLIGHT : inside(s) ? WaitReason.PAGES : outside(s));
+    }
+    int each = 1 + config.plan().shape().draftTokens();
+    var contexts = new ArrayList<Sequence>();
+    WaitReason stopped = WaitReason.NONE;
+    int end = list.size();
+    int place = 0;
+    for (; place < end; place++) {
+      Sequence s = list.get(place);
+      if (busy(s)) {
+        continue;
+      }
+      if (s.state == RequestState.GENERATION_INIT) {
+        WaitReason reason = claim(rank, s, false);
+        if (reason == WaitReason.NONE) {
+          s.state = RequestState.GENERATION_TRANSFER; // what is started stays started
+          rank.claimed.remove(s);
+          reason = WaitReason.TRANSFER;
+        }
+        reasons.put(s, reason);
+        continue;
+      }
+      if (rank.batch.size() >= batchPositions) {
+        stopped = WaitReason.BATCH;
+        break;
+      }
+      if (!inside(s)) {
+        continue;
+      }
+      if (s.prefills()) {
+        contexts.add(s);
+        continue;
+      }
+      if (rank.batch.tokens() + each > tokenLimit) {
+        stopped = WaitReason.TOKENS;
+        break;
+      }
+      if (!s.seat && freeSeats(rank) < 1) {
+        reasons.put(s, WaitReason.SEAT);
+        continue;
+      }
+      long need = step(s);
+      while (need > 0 && need > freePages(rank)) {
+        int victim = end - 1;
+        while (victim > place && !(givesWay(list.get(victim)) && list.get(victim).lease)) {
+          victim--;
+        }
+        if (victim == place) {
+          break;
+        }
+        pause(rank, list.get(victim));
+        end = victim;
+      }
+      if (need > 0 && need > freePages(rank)) {
+        if (givesWay(s) && !lands(list, place, end)) {
+          pause(rank, s);
+        }
+        stopped = WaitReason.PAGES;
+        break;
+      }
+      claim(rank, s, true);
+      rank.grown.put(s, s.pages);
+      s.pages += need;
+      rank.batch.positions.add(new Position(s, each, true, false));
+      reasons.put(s, WaitReason.NONE);
+    }
+    for (int k = place; k < end; k++) {
+      if (inside(list.get(k)) && !busy(list.get(k))) {
+        reasons.put(list.get(k), stopped);
       }
     }
-    shareTokens(rank, chunked, generationTokens);
+    begin(rank, contexts, reasons);
+    reasons.values().stream().filter(r -> r != WaitReason.NONE).forEach(rank::defer);
+  }
+
+  /** The second phase. A context that isn't chunked and finds no room ends it. */
+  private void begin(Rank rank, List<Sequence> contexts, Map<Sequence, WaitReason> reasons) {
+    boolean chunks = config.chunkedContext() != Chunking.NONE;
+    for (Sequence s : contexts) {
+      int left = tokenLimit - rank.batch.tokens();
+      int remaining = s.prompt - s.context;
+      if (rank.batch.size() >= batchPositions) {
+        reasons.put(s, WaitReason.BATCH);
+        continue;
+      }
+      if (chunks && left < 1) {
+        reasons.put(s, WaitReason.TOKENS);
+        continue;
+      }
+      if (!s.seat && freeSeats(rank) < 1) {
+        reasons.put(s, WaitReason.SEAT);
+        continue;
+      }
+      boolean fresh = !s.lease;
+      WaitReason reason = claim(rank, s, true);
+      if (reason == WaitReason.NONE && !chunks && remaining > left) {
+        reason = WaitReason.TOKENS;
+        if (fresh) {
+          rank.claimed.remove(s);
+          s.seat = s.lease = false;
+          s.pages = 0;
+        }
+      }
+      reasons.put(s, reason);
+      if (reason != WaitReason.NONE && !chunks) {
+        return;
+      }
+      if (reason == WaitReason.NONE) {
+        int tokens = Math.min(remaining, left);
+        rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
+      }
+    }
+  }
+
+  private boolean busy(Sequence s) {
+    return stages > 1 && s.flights > 0;
+  }
+
+  /** It is in flight, or somebody behind it who will then have to give way. */
+  private boolean lands(List<Sequence> list, int place, int end) {
+    for (int k = place; k < end; k++) {
+      Sequence s = list.get(k);
+      if (s.flights > 0 && (k == place || (started(s) && !stays(s) && s.lease))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Contexts share what the others left of the tokens; who gets none gives back what it took. */
@@ -830,13 +1204,7 @@ public final class NaiveFleet {
         rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
       } else {
         rank.defer(WaitReason.TOKENS);
-        if (rank.claimed.remove(s)) {
-          s.seat = false;
-          if (!rank.hadLease.contains(s)) {
-            s.lease = false;
-            s.pages = 0;
-          }
-        }
+        giveBack(rank, s);
       }
     }
   }
@@ -848,16 +1216,24 @@ public final class NaiveFleet {
 
   private boolean inside(Sequence s) {
     return s.state == RequestState.GENERATION_INIT
-        || (s.state.value() >= RequestState.CONTEXT_INIT.value()
+        || (!s.awaitsEncoder()
+            && s.state.value() >= RequestState.CONTEXT_INIT.value()
             && s.state.value() < config.rangeEnd());
   }
 
   private static void outside(Rank rank, Sequence s) {
-    if (s.state == RequestState.GENERATION_TRANSFER) {
-      rank.defer(WaitReason.TRANSFER);
-    } else if (s.retiring()) {
-      rank.defer(WaitReason.RETIRING);
+    if (outside(s) != WaitReason.NONE) {
+      rank.defer(outside(s));
     }
+  }
+
+  private static WaitReason outside(Sequence s) {
+    if (s.state == RequestState.GENERATION_TRANSFER) {
+      return WaitReason.TRANSFER;
+    } else if (s.awaitsEncoder()) {
+      return WaitReason.ENCODER;
+    }
+    return s.retiring() ? WaitReason.RETIRING : WaitReason.NONE;
   }
 
   /** It holds pages, can begin again, and nothing that was launched writes them. */

@@ -3,6 +3,9 @@ package dev.berth.engine.log;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
@@ -38,6 +41,13 @@ import java.util.stream.Collectors;
 final class ConfigText {
   private static final String PLAN = "plan";
   private static final String KIND = ".is";
+  private static final String OWN_POLICY = "ownPolicy";
+
+  /**
+   * Settings of the first logs, which are always named. One that came later is named where it isn't
+   * as by default: so a log stays the same whatever settings come.
+   */
+  private static final int ALWAYS = 16;
 
   /** Kinds of a setting that has several, each with its defaults. */
   private static final Map<Class<?>, Record> VARIANTS =
@@ -49,7 +59,13 @@ final class ConfigText {
           RouterChoice.KvAware.class,
           new RouterChoice.KvAware(KvAwareRouter.Options.DEFAULTS),
           RouterChoice.Conversation.class,
-          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS));
+          new RouterChoice.Conversation(ConversationRouter.Options.DEFAULTS),
+          ContextHold.Never.class,
+          new ContextHold.Never(),
+          ContextHold.Balanced.class,
+          new ContextHold.Balanced(BalanceGate.Rules.DEFAULT),
+          ContextHold.Batched.class,
+          new ContextHold.Batched(BatchWait.Rules.NONE));
 
   private ConfigText() {}
 
@@ -66,8 +82,20 @@ final class ConfigText {
           Code.CONFIGURATION,
           "a decision log keeps lengths, not tokens: an engine with a paged KV cache can't be logged");
     }
+    if (config.ownPolicy().isPresent()) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a decision log names policies, it can't keep one of the caller's own: such an engine can't be logged");
+    }
     var text = new LinkedHashMap<String, String>();
-    write("", config, text);
+    Record defaults = EngineConfig.of(config.plan(), config.role());
+    RecordComponent[] components = EngineConfig.class.getRecordComponents();
+    for (int i = 0; i < components.length; i++) {
+      Object value = get(components[i], config);
+      if (i < ALWAYS || !value.equals(get(components[i], defaults))) {
+        write(components[i].getName(), value, text);
+      }
+    }
     return text;
   }
 
@@ -173,6 +201,8 @@ final class ConfigText {
       Object before = get(components[i], base);
       if (components[i].getType() == SeatPlan.class) {
         values[i] = plan;
+      } else if (components[i].getName().equals(OWN_POLICY)) {
+        values[i] = before; // never written
       } else if (before instanceof Record nested) {
         values[i] =
             read(name, variant(components[i], name, nested, text, unread), text, unread, plan);

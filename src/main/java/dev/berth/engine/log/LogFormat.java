@@ -40,6 +40,15 @@ final class LogFormat {
   /** What follows came while the device was called for the n-th time in this step. */
   static final int CALL = 0x14;
 
+  /** An engine was told about a row what {@link #CHANGE} has no number for. */
+  static final int OTHER_CHANGE = 0x1b;
+
+  /** Changes that {@link #CHANGE} has numbers for. */
+  static final int FIRST_CHANGES = 3;
+
+  /** Flag of an offer. */
+  static final int NOT_QUEUED = 1 << 6;
+
   // ---- outcomes of an offer that was not queued
   static final int DUPLICATE = 0;
   static final int EXPIRED = 1;

@@ -305,6 +305,7 @@ public final class LogReplay {
       case ARRIVED -> engine.transferArrived(changed.row(), changed.id());
       case FAILED -> engine.transferFailed(changed.row(), changed.id());
       case CANCELLED -> engine.cancel(changed.row(), changed.id());
+      case ENCODED -> engine.encoded(changed.row(), changed.id());
     }
   }
 

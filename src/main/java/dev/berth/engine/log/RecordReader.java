@@ -94,11 +94,12 @@ final class RecordReader {
         yield new LogRecord.Withdraw(in.signed(), waited);
       }
       case LogFormat.CHANGE -> {
-        int which = in.index("rank and change", state.frames.length * CHANGES.length);
-        int row = in.count("a row");
-        changedId += in.signed();
-        yield new LogRecord.Changed(
-            which / CHANGES.length, CHANGES[which % CHANGES.length], row, changedId);
+        int which = in.index("rank and change", state.frames.length * LogFormat.FIRST_CHANGES);
+        yield changed(which / LogFormat.FIRST_CHANGES, which % LogFormat.FIRST_CHANGES);
+      }
+      case LogFormat.OTHER_CHANGE -> {
+        int frame = in.index("a rank", state.frames.length);
+        yield changed(frame, in.index("a change", CHANGES.length));
       }
       case LogFormat.STOP -> {
         int frame = in.index("a rank", state.frames.length);
@@ -149,11 +150,17 @@ final class RecordReader {
     };
   }
 
+  private LogRecord.Changed changed(int frame, int change) {
+    int row = in.count("a row");
+    changedId += in.signed();
+    return new LogRecord.Changed(frame, CHANGES[change], row, changedId);
+  }
+
   private LogRecord.Offer offer() {
-    int flags = in.index("the flags of an offer", (RequestCodec.FLAGS + 1) * 2);
-    var request = requests.read(flags & RequestCodec.FLAGS, in);
+    int flags = in.index("the flags of an offer", RequestCodec.ENCODER * 2);
+    var request = requests.read(flags, in);
     Outcome outcome = Outcome.QUEUED;
-    if (flags > RequestCodec.FLAGS) {
+    if ((flags & LogFormat.NOT_QUEUED) != 0) {
       int logged = in.index("the outcome of an offer", LogFormat.REFUSED + REASONS.length);
       outcome =
           switch (logged) {

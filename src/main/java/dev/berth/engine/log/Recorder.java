@@ -73,7 +73,7 @@ final class Recorder implements GroupTap {
   @Override
   public void offered(Request request, Outcome outcome) {
     head(LogFormat.OFFER);
-    requests.write(request, outcome instanceof Outcome.Queued ? 0 : RequestCodec.FLAGS + 1, out);
+    requests.write(request, outcome instanceof Outcome.Queued ? 0 : LogFormat.NOT_QUEUED, out);
     switch (outcome) {
       case Outcome.Queued ignored -> {}
       case Outcome.Duplicate ignored -> out.number(LogFormat.DUPLICATE);
@@ -95,8 +95,14 @@ final class Recorder implements GroupTap {
 
   @Override
   public void changed(RankEngine engine, Change change, int row, long requestId) {
-    head(LogFormat.CHANGE);
-    out.number((long) frame(engine) * 3 + change.ordinal());
+    if (change.ordinal() < LogFormat.FIRST_CHANGES) {
+      head(LogFormat.CHANGE);
+      out.number((long) frame(engine) * LogFormat.FIRST_CHANGES + change.ordinal());
+    } else {
+      head(LogFormat.OTHER_CHANGE);
+      out.number(frame(engine));
+      out.number(change.ordinal());
+    }
     out.number(row);
     out.signed(requestId - changedId);
     changedId = requestId;

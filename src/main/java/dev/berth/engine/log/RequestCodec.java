@@ -21,6 +21,9 @@ final class RequestCodec {
   /** Flags of a request; the others are for who uses this. */
   static final int FLAGS = (1 << 6) - 1;
 
+  /** A flag of a request too, behind those of who uses this. */
+  static final int ENCODER = 1 << 7;
+
   private static final Relax[] RELAX = Relax.values();
 
   private long lastId;
@@ -32,7 +35,8 @@ final class RequestCodec {
         | (request.children() != 0 ? CHILDREN : 0)
         | (request.tag() != nextTag ? TAG : 0)
         | (request.terms().equals(ServiceTerms.NONE) ? 0 : TERMS)
-        | (request.route().equals(RouteKey.NONE) ? 0 : ROUTE);
+        | (request.route().equals(RouteKey.NONE) ? 0 : ROUTE)
+        | (request.encoderTokens() != 0 ? ENCODER : 0);
   }
 
   /** Writes flags, with those of the caller among them, and the request. */
@@ -63,6 +67,9 @@ final class RequestCodec {
     if ((flags & ROUTE) != 0) {
       write(request.route(), out);
     }
+    if ((flags & ENCODER) != 0) {
+      out.number(request.encoderTokens());
+    }
     lastId = request.id();
     lastTag = request.tag();
   }
@@ -91,11 +98,13 @@ final class RequestCodec {
             ? ServiceTerms.NO_DEADLINE
             : in.number("the deadline", 0, Long.MAX_VALUE);
     RouteKey route = (flags & ROUTE) == 0 ? RouteKey.NONE : route(in);
+    int encoder = (flags & ENCODER) == 0 ? 0 : in.count("the encoder input");
     lastId = id;
     lastTag = tag;
     try {
       var terms = new ServiceTerms(tenant, weight, deadline);
-      return new Request(id, prompt, output, priority, scheduling, children, tag, terms, route);
+      return new Request(id, prompt, output, priority, scheduling, children, tag, terms, route)
+          .withEncoder(encoder);
     } catch (BerthException e) {
       throw new LogException(Kind.MALFORMED, begin, String.valueOf(e.getMessage()), e);
     }

@@ -7,7 +7,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.engine.BalanceGate;
 import dev.berth.engine.Batch;
+import dev.berth.engine.BatchWait;
+import dev.berth.engine.ContextHold;
+import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
@@ -37,6 +41,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -614,11 +619,23 @@ class DecisionLogTest {
       assertThat(read.withPolicies(config.policies(), config.capacity()).gate())
           .isEqualTo(config.gate());
     }
+    EngineConfig all =
+        TestConfig.overlap(2, 4).build().toBuilder()
+            .hold(new ContextHold.Balanced(BalanceGate.Rules.DEFAULT))
+            .encoderWait(new EncoderWait(new BatchWait.Rules(3, 0.5), 100))
+            .build();
+    assertThat(ConfigText.read(ConfigText.write(all)).hold()).isEqualTo(all.hold());
     for (RecordComponent component : EngineConfig.class.getRecordComponents()) {
-      assertThat(ConfigText.write(contexts().build()).keySet())
+      // A policy of the caller's own has no name; an engine with one isn't logged.
+      boolean named = component.getType() != Optional.class;
+      assertThat(ConfigText.write(all).keySet())
           .as("the setting %s", component.getName())
-          .anyMatch(name ->
-              name.equals(component.getName()) || name.startsWith(component.getName() + "."));
+          .matches(names ->
+              named
+                  == names.stream()
+                      .anyMatch(name ->
+                          name.equals(component.getName())
+                              || name.startsWith(component.getName() + ".")));
     }
   }
 
@@ -639,6 +656,9 @@ class DecisionLogTest {
     text.put("plan.shape.moons", "3");
     assertThatThrownBy(() -> ConfigText.read(text)).hasMessageContaining("plan.shape.moons");
     text.remove("plan.shape.moons");
+    text.put("ownPolicy", "mine");
+    assertThatThrownBy(() -> ConfigText.read(text)).hasMessageContaining("ownPolicy");
+    text.remove("ownPolicy");
     text.put("role", "JUGGLER");
     assertThatThrownBy(() -> ConfigText.read(text)).hasMessageContaining("JUGGLER");
     text.put("role", "CONTEXT");
@@ -667,6 +687,7 @@ class DecisionLogTest {
             "children",
             "tag",
             "terms",
-            "route");
+            "route",
+            "encoderTokens");
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine.log;
 
+import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.Batch;
 import dev.berth.engine.BrokenBatchException;
 import dev.berth.engine.EngineConfig;
@@ -10,6 +12,7 @@ import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
 import dev.berth.id.BatchPosition;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
@@ -129,7 +132,17 @@ final class RandomRun implements LockstepGroup.Device {
       WaitingQueue.Policy[] policies = WaitingQueue.Policy.values();
       test.queue(new QueueRules(policies[random.nextInt(policies.length)], between(0, 20)));
     }
-    return test.build();
+    EngineConfig config = test.build();
+    return switch (between(0, 6)) {
+      case 0 -> config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
+      case 1 -> config.toBuilder().gate(FillGate.NONE).capacity(CapacityRule.STATIC_BATCH).build();
+      case 2 ->
+          role == WorkerRole.GENERATION
+              ? config
+              : config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS);
+      case 3 -> config.withScheduler(SchedulerKind.ONE_LOOP);
+      default -> config;
+    };
   }
 
   private void between() {
