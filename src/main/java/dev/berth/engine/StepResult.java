@@ -3,7 +3,6 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
-import dev.berth.id.BatchPosition;
 import java.util.Arrays;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
@@ -120,9 +119,9 @@ public final class StepResult {
       byte[] said = words[frame(engine)];
       for (int position = 0; position < batch.size(); position++) {
         if ((said[position] & FAIL) != 0) {
-          batch.fail(new BatchPosition(position));
+          batch.fail(position);
         } else if ((said[position] & END) != 0) {
-          batch.stop(new BatchPosition(position));
+          batch.stop(position);
         }
       }
     }
