@@ -278,6 +278,7 @@ Status RankCore::schedule() {
     it.padded = 2;
   }
   count_encoders();
+  it.stuck = stuck() ? 1 : 0;
   it.batch = slot_size_[building_];
   it.batch_slot = building_;
   if (it.real > 0) mix(it.batch_hash);
@@ -412,6 +413,19 @@ bool RankCore::needs_pad_after() const {
   const berth_iteration &it = iteration_;
   return config_.padding == BERTH_PAD_BOTH && !it.filling && !dummy_active_ && slot_size_[building_] == 0 &&
          active_count_ > 0 && it.expected > 0 && active_count_ < config_.admission_cap;
+}
+
+// Spec 01 section 8.3, before anybody held back a transfer that fits. While a gate holds, nobody runs to an end.
+bool RankCore::stuck() const {
+  const berth_iteration &it = iteration_;
+  if (!config_.transceiver || it.receives > 0 || held_after_end_ > 0 || (it.real > 0 && !it.filling)) return false;
+  bool waits = false;
+  for (int32_t i = 0; i < active_count_; ++i) {
+    const berth_row &row = rows_[active_[i]];
+    if (row.state == BERTH_STATE_GENERATION_TRANSFER || row.in_flight > 0) return false;
+    waits = waits || row.state == BERTH_STATE_GENERATION_INIT;
+  }
+  return waits;
 }
 
 // All of it or none: without its pages the batch stays empty, and the fleet skips and tries again.

@@ -407,6 +407,7 @@ typedef struct berth_iteration {
   int32_t batch_tokens;
   int32_t padded;           /* this rank got a dummy: 1 before scheduling, 2 after it; 0: none */
   int32_t pad_short;        /* 1: it needed one, and the pages of the whole of it weren't free */
+  int32_t stuck;            /* 1: requests wait for their KV to be asked for, none fits, and nothing here will make room */
   int32_t encoder_items;    /* requests whose encoder hasn't been started */
   int32_t resident;         /* requests on this rank after admission, the dummy not counted */
   int32_t receives;         /* entries of the receive outbox: rows that moved 8 -> 9 */

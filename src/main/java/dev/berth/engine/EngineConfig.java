@@ -12,6 +12,7 @@ import dev.berth.kv.KvLevel;
 import dev.berth.kv.KvView;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
+import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
 import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
@@ -44,8 +45,9 @@ import java.util.Set;
  * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
  * @param router how new requests are placed on ranks
  * @param hold what holds contexts back
- * @param encoderWait how long encoder work waits for more of it; {@link BatchWait.Rules#NONE}: it
- *     is started at once
+ * @param encoderWait how long encoder work waits for more of it; {@link EncoderWait#NONE}: it is
+ *     started at once
+ * @param fill how a benchmark's fill goes on
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -63,7 +65,8 @@ public record EngineConfig(
     CapacityRule capacity,
     RouterChoice router,
     ContextHold hold,
-    EncoderWait encoderWait) {
+    EncoderWait encoderWait,
+    FillRules fill) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -116,7 +119,8 @@ public record EngineConfig(
       throw new IllegalArgumentException(
           "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
     }
-    List<String> reasons = impossible(plan, rangeEnd, kv);
+    var reasons = new ArrayList<String>(impossible(plan, rangeEnd, kv));
+    reasons.addAll(outOfReach(plan, gate));
     if (!reasons.isEmpty()) {
       throw new BerthException(Code.CONFIGURATION, String.join("; ", reasons));
     }
@@ -155,6 +159,24 @@ public record EngineConfig(
       case KvSetup.Counted counted -> counted.pages();
       case KvSetup.Paged paged -> Arrays.stream(paged.sizes().pages()[0]).sum();
     };
+  }
+
+  /** Every reason why a gate could never open: so many requests are never there at a time. */
+  private static List<String> outOfReach(SeatPlan plan, FillGate gate) {
+    var reasons = new ArrayList<String>();
+    int ranks = plan.shape().seatingRanks();
+    if (gate.target() > plan.fleetCapacity()) {
+      reasons.add(
+          "the fill gate waits for %d requests, the fleet admits %d: %d ranks of %d"
+              .formatted(gate.target(), plan.fleetCapacity(), ranks, plan.admissionCap()));
+    }
+    long leases = (long) ranks * plan.spendableLeases();
+    if (gate.target() > leases && !plan.whatIf().has(WhatIf.Switch.VALIDATOR_OVERRIDDEN)) {
+      reasons.add(
+          "the fill gate waits for %d requests, the ranks have %d leases: %d of %d"
+              .formatted(gate.target(), leases, ranks, plan.spendableLeases()));
+    }
+    return reasons;
   }
 
   /** Every reason why a rank can't have that cache. */
@@ -423,6 +445,7 @@ public record EngineConfig(
     private RouterChoice router = RouterChoice.DEFAULT;
     private ContextHold hold = ContextHold.NEVER;
     private EncoderWait encoderWait = EncoderWait.NONE;
+    private Optional<FillRules> fill = Optional.empty();
 
     private Builder(SeatPlan plan, WorkerRole role) {
       this.plan = plan;
@@ -448,6 +471,7 @@ public record EngineConfig(
       router = from.router;
       hold = from.hold;
       encoderWait = from.encoderWait;
+      fill = Optional.of(from.fill).filter(f -> !f.equals(FillRules.of(from.policies)));
     }
 
     /** Another plan, all else as it is: the mark too. */
@@ -540,6 +564,12 @@ public record EngineConfig(
       return this;
     }
 
+    /** How a benchmark's fill goes on; without it as the policies have it. */
+    public Builder fill(FillRules rules) {
+      fill = Optional.of(rules);
+      return this;
+    }
+
     /**
      * The configuration.
      *
@@ -564,7 +594,8 @@ public record EngineConfig(
           capacity,
           router,
           hold,
-          encoderWait);
+          encoderWait,
+          fill.orElseGet(() -> FillRules.of(policies)));
     }
   }
 }

@@ -68,6 +68,7 @@ public final class RankEngine implements AutoCloseable {
   private Phase phase = Phase.READY;
   private long sequence;
   private int arrivals;
+  private WarmUp warmUp = WarmUp.OFF;
   private boolean canQueue;
   private DummyRole dummyRole = DummyRole.GENERATION;
   private final BatchWait encoderWait;
@@ -177,6 +178,10 @@ public final class RankEngine implements AutoCloseable {
     gatherFrame[at + Payload.FILL_RESIDENT] =
         (long) count(RequestState.GENERATION_TRANSFER_COMPLETE) + count(RequestState.GENERATION);
     gatherFrame[at + Payload.FILL_INIT] = init;
+    gatherFrame[at + Payload.FILL_TRANSFER] = count(RequestState.GENERATION_TRANSFER);
+    gatherFrame[at + Payload.FILL_FLAGS] =
+        (admission.gateOpen() ? 0 : Payload.FILLING)
+            | (warmUp == WarmUp.ON ? Payload.WARMING_UP : 0);
     arrivals = 0;
     phase = Phase.GATHERING;
     return needGather;
@@ -208,6 +213,7 @@ public final class RankEngine implements AutoCloseable {
     voteFrame[at + Payload.REAL_GENERATIONS] = (long) core.real() - core.contexts();
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
     voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
+    voteFrame[at + Payload.STUCK] = core.stuck() ? 1 : 0;
     phase = Phase.VOTING;
     return needVote;
   }
@@ -379,6 +385,11 @@ public final class RankEngine implements AutoCloseable {
   public void transferFailed(int row, long requestId) {
     core.failed(row, requestId);
     tap.changed(this, GroupTap.Change.FAILED, row, requestId);
+  }
+
+  /** From the next gather on; for all ranks it is a warm-up as long as it is for one. */
+  void warmUp(WarmUp phase) {
+    warmUp = phase;
   }
 
   /** The output of a row's encoder is here: its prompt can be computed. */

@@ -455,6 +455,10 @@ public final class NativeCore implements AutoCloseable {
     return berth_iteration.pad_short(record()) != 0;
   }
 
+  public boolean stuck() {
+    return berth_iteration.stuck(record()) != 0;
+  }
+
   public int encoderItems() {
     return berth_iteration.encoder_items(record());
   }

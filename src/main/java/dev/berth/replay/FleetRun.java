@@ -151,6 +151,8 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     } catch (BerthException e) {
       if (e.code() == Code.DIVERGED) {
         return result(RunResult.Ending.DIVERGED, String.valueOf(e.getMessage()));
+      } else if (e.code() == Code.STALLED) {
+        return result(RunResult.Ending.STALLED, String.valueOf(e.getMessage()));
       }
       throw e;
     }

@@ -871,7 +871,7 @@ class RankEngineTest {
 
     @Test
     void theRampStartsWithOneARankAndDoubles() {
-      try (var group = filling(FillGate.Kind.STATE, 1000)) {
+      try (var group = filling(FillGate.Kind.STATE, 32)) {
         offer(group, 0, 1000, 8, 4);
         var admitted = new ArrayList<Integer>();
         for (int i = 0; i < 4; i++) {
@@ -884,7 +884,7 @@ class RankEngineTest {
 
     @Test
     void theRampGoesOnWhileTheQueueIsEmpty() {
-      try (var group = filling(FillGate.Kind.STATE, 1000)) {
+      try (var group = filling(FillGate.Kind.STATE, 32)) {
         offer(group, 0, 1, 8, 4);
         steps(group, 3); // 4, 8, 16, though only one came
         offer(group, 1, 1000, 8, 4);

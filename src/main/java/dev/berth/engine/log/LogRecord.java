@@ -3,6 +3,7 @@ package dev.berth.engine.log;
 
 import dev.berth.engine.GroupTap.Change;
 import dev.berth.engine.Outcome;
+import dev.berth.engine.WarmUp;
 import dev.berth.request.Request;
 
 /** One record of a log. */
@@ -15,6 +16,8 @@ sealed interface LogRecord {
   record Withdraw(long id, boolean waited) implements Input {}
 
   record Changed(int frame, Change change, int row, long id) implements Input {}
+
+  record WarmedUp(WarmUp phase) implements Input {}
 
   record Stop(int frame, int position) implements Input {}
 

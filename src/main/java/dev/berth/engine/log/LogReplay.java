@@ -273,6 +273,7 @@ public final class LogReplay {
                 waited ? "it waited" : "it did not wait",
                 group.cancel(id) ? "it waited" : "it did not wait");
         case LogRecord.Changed changed -> bring(changed);
+        case LogRecord.WarmedUp(var phase) -> group.warmUp(phase);
         case LogRecord.Stop ignored ->
             throw departed(Decision.INPUT, "a sequence that ended between two steps", "no batch");
       }

@@ -5,6 +5,7 @@ import dev.berth.BerthException;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap.Change;
 import dev.berth.engine.Outcome;
+import dev.berth.engine.WarmUp;
 import dev.berth.engine.log.LogException.Kind;
 import dev.berth.request.WaitReason;
 import java.util.LinkedHashMap;
@@ -13,6 +14,7 @@ import java.util.Map;
 /** Reads records: the opposite of {@link Recorder}. */
 final class RecordReader {
   private static final Change[] CHANGES = Change.values();
+  private static final WarmUp[] WARM_UPS = WarmUp.values();
   private static final WaitReason[] REASONS = WaitReason.values();
   private static final int MOST_SETTINGS = 4096;
   private static final long MOST_ENGINES = 1 << 14;
@@ -95,6 +97,8 @@ final class RecordReader {
         int frame = in.index("a rank", state.frames.length);
         yield changed(frame, in.index("a change", CHANGES.length));
       }
+      case LogFormat.WARM_UP ->
+          new LogRecord.WarmedUp(WARM_UPS[in.index("a warm-up", WARM_UPS.length)]);
       case LogFormat.STOP -> {
         int frame = in.index("a rank", state.frames.length);
         yield new LogRecord.Stop(frame, in.count("a batch position"));

@@ -8,6 +8,7 @@ import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
+import dev.berth.engine.WarmUp;
 import dev.berth.request.Request;
 import dev.berth.request.WaitReason;
 import java.util.Arrays;
@@ -91,6 +92,12 @@ final class Recorder implements GroupTap {
     head(LogFormat.WITHDRAW);
     out.number(waited ? 1 : 0);
     out.signed(id);
+  }
+
+  @Override
+  public void warmUp(WarmUp phase) {
+    head(LogFormat.WARM_UP);
+    out.number(phase.ordinal());
   }
 
   @Override
