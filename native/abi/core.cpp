@@ -46,7 +46,10 @@ int32_t berth_core_create(const berth_core_config *config, const berth_kv_config
     if (!RankCore::valid(*config, *kv) || !berth::plan_cache(*kv, buffers, n, pages, pages_n, layout)) {
       return BERTH_E_ARGUMENT;
     }
-    *out = new berth_core(*config, *kv, layout, {pages, static_cast<size_t>(pages_n)});
+    // A core starts a sequence in one step: it has nobody to wait for pages on their way.
+    const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
+    if (berth::needs_disk(*kv, layout, slots) || kv->most_address != 0) return BERTH_E_ARGUMENT;
+    *out = new berth_core(*config, *kv, layout, slots);
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;
   }
@@ -79,6 +82,20 @@ int32_t berth_core_schedule(berth_core_t core) {
   return core ? static_cast<int32_t>(core->rank.schedule()) : BERTH_E_ARGUMENT;
 }
 
+int32_t berth_core_begin(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.begin()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_select(berth_core_t core) {
+  return core ? static_cast<int32_t>(core->rank.select()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_table(berth_core_t core, berth_table_memory *out) {
+  if (!core || !out || out->struct_size != sizeof(berth_table_memory)) return BERTH_E_ARGUMENT;
+  core->rank.map(*out);
+  return BERTH_OK;
+}
+
 int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prompt_tokens, int32_t max_new_tokens,
                         int32_t *reason, int64_t *required, int64_t *available) {
   if (!core || !reason || !required || !available || prompt_tokens < 1 || max_new_tokens < 1) return BERTH_E_ARGUMENT;
@@ -96,5 +113,9 @@ int32_t berth_core_launch(berth_core_t core) {
 
 int32_t berth_core_settle(berth_core_t core) {
   return core ? static_cast<int32_t>(core->rank.settle()) : BERTH_E_ARGUMENT;
+}
+
+int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot) {
+  return core ? static_cast<int32_t>(core->rank.fault(launched_slot, collected_slot)) : BERTH_E_ARGUMENT;
 }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include "abi/kv.hpp"
 #include "berth/berth.h"
@@ -16,9 +19,12 @@ using berth::KvScope;
 using berth::Status;
 using berth::device::HostBackend;
 
-static_assert(sizeof(berth_kv_buffer) == 40 && sizeof(berth_kv_op) == 88 && sizeof(berth_kv_event) == 80);
-static_assert(sizeof(berth_kv_event_ring) == 64 && sizeof(berth_kv_pages) == 40);
+static_assert(sizeof(berth_kv_buffer) == 40 && sizeof(berth_kv_op) == 96 && sizeof(berth_kv_event) == 80);
+static_assert(sizeof(berth_kv_event_ring) == 64 && sizeof(berth_kv_pages) == 48);
 static_assert(berth::device::kLevels == BERTH_KV_LEVELS && berth::PrefixTree::kLevels == BERTH_KV_LEVELS);
+static_assert(static_cast<int32_t>(Status::kPending) == BERTH_E_PENDING &&
+              static_cast<int32_t>(Status::kMissing) == BERTH_E_MISSING &&
+              static_cast<int32_t>(Status::kIo) == BERTH_E_IO);
 static_assert(KvScope::kLora * BERTH_KV_LORA == BERTH_KV_LORA && KvScope::kSalt * BERTH_KV_LORA == BERTH_KV_SALT);
 static_assert(static_cast<int32_t>(HostBackend::Mode::kSynchronous) == BERTH_KV_SYNCHRONOUS &&
               static_cast<int32_t>(HostBackend::Mode::kEmulation) == BERTH_KV_EMULATION);
@@ -26,15 +32,16 @@ static_assert(static_cast<int32_t>(KvHash::kV1BlockKey) == BERTH_KV_V1_BLOCK_KEY
               static_cast<int32_t>(KvHash::kV2Sha256) == BERTH_KV_V2_SHA256 &&
               static_cast<int32_t>(KvHash::kV2Sha256_64) == BERTH_KV_V2_SHA256_64);
 
-std::unique_ptr<berth::device::Backend> berth::backend_for(const berth_kv_config &config, const KvLayout &layout,
-                                                           std::span<const int64_t> slots) {
-  if (config.memory == BERTH_KV_COUNTED) return std::make_unique<device::NoBackend>();
-  return std::make_unique<HostBackend>(HostBackend::Config{&layout, config.rows, config.max_blocks, config.staging,
-                                                           HostBackend::Mode{config.mode},
-                                                           config.memory == BERTH_KV_MEMORY, slots});
-}
-
 namespace {
+
+std::unique_ptr<berth::device::Backend> backend_on(const berth_kv_config &config, const KvLayout &layout,
+                                                   std::span<const int64_t> slots, HostBackend::Disk disk) {
+  if (config.memory == BERTH_KV_COUNTED) return std::make_unique<berth::device::NoBackend>();
+  return std::make_unique<HostBackend>(
+      HostBackend::Config{&layout, config.rows, config.max_blocks, config.staging, HostBackend::Mode{config.mode},
+                          config.memory == BERTH_KV_MEMORY, slots},
+      std::move(disk));
+}
 
 constexpr int32_t kMaxItems = 1 << 20;
 
@@ -82,7 +89,46 @@ int32_t plan(const berth_kv_buffer *buffers, int32_t n, int32_t tokens_per_block
   return BERTH_OK;
 }
 
+int32_t refuse(berth_kv_disk &disk, int32_t cause, int32_t error) noexcept {
+  disk.cause = cause;
+  disk.error = error;
+  char text[sizeof disk.text];
+  std::snprintf(disk.text, sizeof disk.text, "%s", strerror_r(error, text, sizeof text));
+  return BERTH_E_IO;
+}
+
+// The disk level's file, or why there can't be one.
+int32_t open_disk(berth_kv_disk &disk, const KvLayout &layout, std::span<const int64_t> slots, HostBackend::Disk &out) {
+  const char *name = reinterpret_cast<const char *>(static_cast<uintptr_t>(disk.directory_address));
+  if (disk.threads < 1 || disk.threads > 64 || disk.depth < 2 || disk.depth > 65536 || name == nullptr ||
+      disk.directory_bytes < 1 || disk.directory_bytes > 4095 ||
+      std::memchr(name, 0, static_cast<size_t>(disk.directory_bytes)) != nullptr) {
+    return BERTH_E_ARGUMENT;
+  }
+  const std::string directory(name, static_cast<size_t>(disk.directory_bytes));
+  disk.error = disk.cause = 0;
+  disk.bytes = HostBackend::disk_bytes(layout, slots);
+  if (disk.bytes < 0) return refuse(disk, BERTH_KV_DISK_SPACE, EFBIG);
+  if (disk.bytes == 0) return BERTH_OK;
+  int32_t error;
+  bool space;
+  out.file = berth::device::temporary_file(directory.c_str(), disk.bytes, &error, &space);
+  if (!out.file) return refuse(disk, space ? BERTH_KV_DISK_SPACE : BERTH_KV_DISK_DIRECTORY, error);
+  out.threads = disk.threads;
+  out.depth = disk.depth;
+  return BERTH_OK;
+}
+
 }  // namespace
+
+std::unique_ptr<berth::device::Backend> berth::backend_for(const berth_kv_config &config, const KvLayout &layout,
+                                                           std::span<const int64_t> slots) {
+  return backend_on(config, layout, slots, {});
+}
+
+bool berth::needs_disk(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> slots) noexcept {
+  return config.memory == BERTH_KV_MEMORY && HostBackend::disk_bytes(layout, slots) != 0;
+}
 
 bool berth::plan_cache(const berth_kv_config &config, const berth_kv_buffer *buffers, int32_t n, const int64_t *pages,
                        int32_t pages_n, KvLayout &layout) {
@@ -116,7 +162,27 @@ int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *bu
     KvLayout layout;
     if (!berth::plan_cache(*config, buffers, n, pages, pages_n, layout)) return BERTH_E_ARGUMENT;
     const std::span<const int64_t> slots(pages, static_cast<size_t>(pages_n));
-    *out = new berth_kv{KvCache(*config, layout, slots, berth::backend_for(*config, layout, slots))};
+    const auto *most = reinterpret_cast<const int64_t *>(static_cast<uintptr_t>(config->most_address));
+    const std::span<const int64_t> room(most == nullptr ? pages : most, slots.size());
+    if (!valid_array(room.data(), 1) || !KvCache::valid(*config, layout, room)) return BERTH_E_ARGUMENT;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const bool disk_level = i >= slots.size() / BERTH_KV_LEVELS * BERTH_KV_DISK;
+      if (room[i] < slots[i] || (disk_level && room[i] != slots[i])) return BERTH_E_ARGUMENT;
+    }
+    auto *record = reinterpret_cast<berth_kv_disk *>(static_cast<uintptr_t>(config->disk_address));
+    if (record != nullptr && (!valid_array(record, 1) || record->struct_size != sizeof(berth_kv_disk))) {
+      return BERTH_E_ARGUMENT;
+    }
+    HostBackend::Disk disk;
+    if (berth::needs_disk(*config, layout, slots)) {
+      if (record == nullptr) return BERTH_E_ARGUMENT;
+      if (const int32_t status = open_disk(*record, layout, slots, disk); status != BERTH_OK) return status;
+    }
+    try {
+      *out = new berth_kv{KvCache(*config, layout, slots, backend_on(*config, layout, room, std::move(disk)), room)};
+    } catch (const std::system_error &e) {
+      return record == nullptr ? BERTH_E_MEMORY : refuse(*record, BERTH_KV_DISK_THREADS, e.code().value());
+    }
     return BERTH_OK;
   } catch (const std::bad_alloc &) {
     return BERTH_E_MEMORY;
@@ -186,6 +252,25 @@ int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done) {
   if (kv == nullptr || n < 0 || done == nullptr) return BERTH_E_ARGUMENT;
   *done = kv->cache.backend().run(n);
   return BERTH_OK;
+}
+
+int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled) {
+  if (kv == nullptr || at_least < 0 || at_most < at_least || settled == nullptr) return BERTH_E_ARGUMENT;
+  *settled = kv->cache.poll(at_least, at_most);
+  return BERTH_OK;
+}
+
+int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit) {
+  if (kv == nullptr || pages_n < 1 || !valid_array(pages, pages_n) || pool == nullptr || deficit == nullptr) {
+    return BERTH_E_ARGUMENT;
+  }
+  *pool = -1;
+  *deficit = 0;
+  try {
+    return code(kv->cache.adjust({pages, static_cast<size_t>(pages_n)}, *pool, *deficit));
+  } catch (const std::bad_alloc &) {
+    return BERTH_E_MEMORY;
+  }
 }
 
 int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks) {

@@ -20,6 +20,9 @@ const char *berth_status_text(int32_t status) {
     case BERTH_E_STATE: return "not legal in this state";
     case BERTH_E_SKIPPED: return "not tried, an earlier item failed";
     case BERTH_E_ROW: return "a row isn't fit to be scheduled";
+    case BERTH_E_PENDING: return "what it needs is on its way";
+    case BERTH_E_MISSING: return "pages were lost, the rest has to be computed again";
+    case BERTH_E_IO: return "input or output failed";
     default: return "unknown status";
   }
 }

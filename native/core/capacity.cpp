@@ -328,6 +328,7 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
 // ---------------------------------------------------------------------------------------- section 3.1
 
 Status CapacityPass::max_requests() {
+  int32_t short_of = BERTH_WAIT_NONE;  // somebody found no pages: who has none either doesn't pass it
   for (int32_t i = 0; i < plan_.active; ++i) {
     const int32_t index = t_.active[i];
     if (!t_.sound(index)) return t_.unsound(index);
@@ -338,11 +339,16 @@ Status CapacityPass::max_requests() {
       continue;
     }
     if (full()) return rest(i, BERTH_WAIT_BATCH);
-    if (kind) {
-      take(index, row);
-    } else {
+    if (!kind) {
       t_.wait(row, Table::outside_reason(row));
+      continue;
     }
+    if (short_of != BERTH_WAIT_NONE && row.lease < 0) {
+      t_.wait(row, short_of);
+      continue;
+    }
+    look(index, row);
+    if (!take(index, row) && (row.wait_reason & 0xff) == BERTH_WAIT_PAGES) short_of = row.wait_reason;
   }
   return Status::kOk;
 }

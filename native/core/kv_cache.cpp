@@ -12,8 +12,6 @@ namespace {
 
 using device::kLevels;
 
-constexpr int32_t kPassed = 1;
-constexpr int32_t kTails = 2;
 constexpr int32_t kMax = 1 << 20;
 constexpr int64_t kMostCounted = int64_t{1} << 44;
 
@@ -55,8 +53,10 @@ bool KvCache::valid(const berth_kv_config &c, const KvLayout &layout, std::span<
 }
 
 KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages,
-                 std::unique_ptr<device::Backend> backend)
+                 std::unique_ptr<device::Backend> backend, std::span<const int64_t> most)
     : config_(config), layout_(layout), backend_(std::move(backend)), ring_(nullptr, std::free) {
+  if (most.empty()) most = pages;
+  most_.assign(most.begin(), most.end());
   const PageSlots::Kind kind = counted() ? PageSlots::Kind::kCounted : PageSlots::Kind::kNamed;
   for (const int64_t n : pages) slots_.emplace_back(n, kind);
   held_.resize(at(layout_.groups()));
@@ -68,7 +68,8 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
     full_count_ += l.full();
     fulls_[at(l.group)] += l.full();
   }
-  special_lists_.resize(2 * at(specials));
+  special_lists_.resize((1 + kLevels) * at(specials));
+  moving_.resize(pages.size());
   const size_t lists = layout_.life_cycles().size();
   const size_t sequences = at(config.sequences);
   if (config.index_blocks > 0) {
@@ -86,6 +87,7 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
   row_owner_ = ZeroedArray<int32_t>(at(config.rows));
   free_sequence_ = free_pin_ = kNone;
   quotas_.resize(at(config.tenants));
+  ticket_page_ = ZeroedArray<uint64_t>((sizeof(berth_kv_io) + kTickets * sizeof(berth_kv_ticket)) / sizeof(uint64_t));
   if (counted()) return;
   cold_ = ZeroedArray<Cold>(sequences);
   pages_ = ZeroedArray<int32_t>(sequences * at(config.beams) * lists * at(config.max_blocks));
@@ -95,6 +97,19 @@ KvCache::KvCache(const berth_kv_config &config, const KvLayout &layout, std::spa
   arena_ = ZeroedArray<int32_t>(at(config.token_arena));
   ids_ = ZeroedArray<int32_t>(at(config.max_blocks));
   columns_.resize(at(config.rows) * (4 + at(state_count_)));
+  depth_ = tree_ ? backend_->transfers() : 0;
+  if (depth_ != 0) {
+    // Each page on its way up has a slot there, and half of those under way may be on their way down.
+    int64_t flights = depth_;
+    for (size_t i = 0; i < at(kDisk * layout_.groups()); ++i) flights += most[i];
+    const size_t n = at(std::min<int64_t>(flights, 1 << 30));
+    flights_ = ZeroedArray<Flight>(n);
+    free_flights_ = PageSlots(static_cast<int32_t>(n));
+    flight_of_ = ZeroedArray<int32_t>(at(config.index_blocks) * lists);
+    waiting_flights_ = ZeroedArray<int32_t>(n);
+    started_flights_ = ZeroedArray<int32_t>(at(depth_));
+    tickets_ = ZeroedArray<Ticket>(n);
+  }
   if (config.event_ring_log2 != 0) {
     const size_t n = size_t{1} << config.event_ring_log2;
     ring_bytes_ = sizeof(berth_kv_event_ring) + n * (sizeof(berth_kv_event) + at(config.tokens_per_block) * 4);
@@ -161,11 +176,12 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
   if (broken_ != 0) return Status::kState;
   op.matched = op.partial = op.deficit = 0;
   op.group = kNone;
+  op.ticket = 0;
   if (op.kind == BERTH_KV_OPEN) return open(op);
   if (op.kind == BERTH_KV_LOOKUP) return lookup(op);
   if (op.kind == BERTH_KV_UNPIN) return unpin(op);
   if (op.kind == BERTH_KV_DROP) return drop(op);
-  if (op.kind < BERTH_KV_OPEN || op.kind > BERTH_KV_DROP) return Status::kArgument;
+  if (op.kind < BERTH_KV_OPEN || op.kind > BERTH_KV_PREFETCH) return Status::kArgument;
   Status status;
   Sequence *s = find(op.handle, status);
   if (s == nullptr) return status;
@@ -181,6 +197,7 @@ Status KvCache::apply(berth_kv_op &op) noexcept {
     case BERTH_KV_WIDEN: return widen(*s, op);
     case BERTH_KV_RETAIN: return counted() ? Status::kState : retain(*s, op);
     case BERTH_KV_PLAN_DROP: return plan_drop(*s, op);
+    case BERTH_KV_PREFETCH: return prefetch(*s, op);
     default: close(*s); return Status::kOk;
   }
 }
@@ -208,8 +225,10 @@ KvCache::Found KvCache::search(int32_t root, std::span<const int32_t> prompt) no
     bool fits = state_count_ == 0 && windows_hold(blocks, history);
     for (int32_t l = 0; fits && l < life_cycles(); ++l) {
       const LifeCycle::Range stale = life(l).stale(history, config_.tokens_per_block);
-      fits = loc(match.partial_block, l) != kNone || (blocks >= stale.first && blocks < stale.second);
+      fits = there(match.partial_block, l) || (blocks >= stale.first && blocks < stale.second);
     }
+    // Less than a block is sooner computed than read.
+    for (int32_t l = 0; l < life_cycles(); ++l) fits = fits && level_of(loc(match.partial_block, l)) != kDisk;
     if (!fits) match.partial_tokens = 0, match.partial_block = match.partial_run = PrefixTree::kNone;
   }
   return {match, match.blocks * config_.tokens_per_block + match.partial_tokens};
@@ -228,11 +247,11 @@ int32_t KvCache::usable(const PrefixTree::Match &match) const noexcept {
     for (int32_t l = 0; l < life_cycles(); ++l) {
       const LifeCycle &c = life(l);
       if (c.full()) continue;
-      const bool there = loc(path[m - 1], l) != kNone;
-      if (!there) since[at(l)] = m;
-      if (there && front[at(l)] == m - 1) front[at(l)] = m;
+      const bool present = there(path[m - 1], l);
+      if (!present) since[at(l)] = m;
+      if (present && front[at(l)] == m - 1) front[at(l)] = m;
       if (c.state()) {
-        fits = fits && there;
+        fits = fits && present;
       } else {
         const LifeCycle::Range stale = c.stale(int64_t{m} * config_.tokens_per_block, config_.tokens_per_block);
         fits = fits && since[at(l)] <= stale.second && front[at(l)] >= std::min<int64_t>(stale.first, m);
@@ -252,7 +271,8 @@ bool KvCache::is_snapshot(const PrefixTree::Match &match) const noexcept {
   for (int32_t l = 0; l < life_cycles(); ++l) {
     const LifeCycle::Range stale = life(l).stale(history, config_.tokens_per_block);
     const bool passed = !life(l).state() && match.blocks >= stale.first && match.blocks < stale.second;
-    if (loc(match.partial_block, l) == kNone && !passed) return false;
+    if (!there(match.partial_block, l) && !passed) return false;
+    if (level_of(loc(match.partial_block, l)) == kDisk) return false;
   }
   return windows_hold(match.blocks, history);
 }
@@ -264,7 +284,7 @@ bool KvCache::windows_hold(int32_t blocks, int64_t history) const noexcept {
     if (life(l).full() || life(l).state()) continue;
     const LifeCycle::Range stale = life(l).stale(history, config_.tokens_per_block);
     for (int32_t b = 0; b < blocks; ++b) {
-      if ((b < stale.first || b >= stale.second) && loc(path[b], l) == kNone) return false;
+      if ((b < stale.first || b >= stale.second) && !there(path[b], l)) return false;
     }
   }
   return true;
@@ -368,10 +388,25 @@ Status KvCache::open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept 
   const PrefixTree::Match &match = found.match;
   counts_.asked_tokens += static_cast<int64_t>(prompt.size());
   counts_.hit_tokens += found.tokens;
+  accept(s, match);
+  if (match.partial_tokens != 0) {
+    s.partial_block = match.partial_block;
+    // cut() may have given the front of this run another number; what is pinned is the run that begins with the block.
+    s.partial_run = match.partial_run;
+    tree_->pin(s.partial_run);
+    std::copy_n(prompt.data() + at(match.blocks) * at(config_.tokens_per_block), match.partial_tokens, tail(s));
+  }
+  op.matched = found.tokens;
+  op.partial = match.partial_tokens;
+  return Status::kOk;
+}
+
+// The sequence begins with a match, whose blocks are the tree's path.
+void KvCache::accept(Sequence &s, const PrefixTree::Match &match) noexcept {
   s.tip = tree_->pin(match);
   s.in_index = match.blocks;
-  s.committed = s.history = s.capacity = found.tokens;
-  s.blocks = ceil_div(found.tokens, config_.tokens_per_block);
+  s.committed = s.history = s.capacity = match.blocks * config_.tokens_per_block + match.partial_tokens;
+  s.blocks = ceil_div(s.capacity, config_.tokens_per_block);
   if (state_count_ != 0) s.state_block = match.partial_tokens != 0 ? match.partial_block : match.last;
   if (match.blocks == 0 && match.partial_tokens == 0) s.state_block = kNone;
   for (int32_t l = 0; l < life_cycles(); ++l) {
@@ -391,16 +426,6 @@ Status KvCache::open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept 
       if (!life(l).full() && loc(match.partial_block, l) != kNone) hold(l, match.partial_block);
     }
   }
-  if (match.partial_tokens != 0) {
-    s.partial_block = match.partial_block;
-    // cut() may have given the front of this run another number; what is pinned is the run that begins with the block.
-    s.partial_run = match.partial_run;
-    tree_->pin(s.partial_run);
-    std::copy_n(prompt.data() + at(match.blocks) * at(config_.tokens_per_block), match.partial_tokens, tail(s));
-  }
-  op.matched = found.tokens;
-  op.partial = match.partial_tokens;
-  return Status::kOk;
 }
 
 Status KvCache::resume(Sequence &s, berth_kv_op &op) noexcept {
@@ -409,19 +434,13 @@ Status KvCache::resume(Sequence &s, berth_kv_op &op) noexcept {
   for (int32_t j = 0; j < s.beams; ++j) {
     if (row_owner_[at(op.a + j)] != 0) return Status::kAlready;
   }
+  if (s.lost != 0) return missing(s, op);
   for (int32_t g = 0; g < layout_.groups(); ++g) {
     const int64_t total = slots_[at(g)].capacity();
-    const int64_t unavailable = total - slots_[at(g)].free() - evictable(g);
+    const int64_t unavailable = total - slots_[at(g)].free() - evictable(0, g);
     if (unavailable * 65536 > total * config_.max_utilisation) {
       op.group = g;
       return Status::kExhausted;
-    }
-  }
-  // While it was suspended others may have brought blocks up that it shares.
-  int32_t shared = full_count_ == 0 || s.in_index == 0 ? kNone : tree_->run(s.tip).last;
-  for (int32_t b = s.in_index - 1; shared != kNone; --b, shared = tree_->previous(shared)) {
-    for (int32_t l = 0; l < life_cycles(); ++l) {
-      if (life(l).full()) pages(s, 0, l)[b] = loc(shared, l);
     }
   }
   Needs needs{};
@@ -429,15 +448,12 @@ Status KvCache::resume(Sequence &s, berth_kv_op &op) noexcept {
     const size_t g = at(group_of(l));
     if (life(l).state()) {
       needs[g] += states(s)[state_of_[at(l)]] == kNone;
-      continue;
+    } else if (s.partial_block != kNone) {
+      needs[g] += loc(s.partial_block, l) != kNone;
     }
-    if (life(l).full()) {
-      for (int32_t b = 0; b < s.in_index; ++b) needs[g] += level_of(pages(s, 0, l)[b]) != 0;
-    }
-    if (s.partial_block != kNone) needs[g] += loc(s.partial_block, l) != kNone;
   }
-  if (!ensure(needs, {}, &op)) return Status::kExhausted;
-  onboard(s);
+  if (const Status status = bring_up(s, 0, needs, op); status != Status::kOk) return status;
+  copy_private(s);
   s.active = true;
   ++active_;
   s.row = op.a;
@@ -450,37 +466,8 @@ Status KvCache::resume(Sequence &s, berth_kv_op &op) noexcept {
   return Status::kOk;
 }
 
-// Everything that the sequence uses comes to the device: index blocks from lower levels, private copies of a block that
-// is reused in part and of a state. The pages are there.
-void KvCache::onboard(Sequence &s) noexcept {
-  if (s.in_index != 0 && full_count_ != 0) {
-    std::array<int32_t, KvLayout::kMaxLifeCycles> slot;
-    int32_t b = s.in_index;
-    for (int32_t run = s.tip; run != kNone; run = tree_->run(run).parent) {
-      const PrefixTree::Run &r = tree_->run(run);
-      b -= r.length;
-      if (r.level == 0 || r.length == 0) continue;
-      const int32_t level = r.level;
-      int32_t i = b;
-      for (int32_t block = r.first; block != kNone; block = tree_->next(block), ++i) {
-        for (int32_t l = 0; l < life_cycles(); ++l) {
-          if (!life(l).full()) continue;
-          const int32_t g = group_of(l);
-          const int32_t from = loc(block, l);
-          take(g, &slot[0], 1);
-          backend_->copy({g, level, slot_of(from), 0, slot[0]});
-          slots_[at(level * layout_.groups() + g)].put(slot_of(from), launch_);
-          --cached_[at(level * layout_.groups() + g)];
-          ++cached_[at(g)];
-          loc(block, l) = slot[0];
-          pages(s, 0, l)[i] = slot[0];
-          emit(BERTH_KV_UPDATED, block, l, {}, r.fill, 0, level, r.priority);
-        }
-        ++counts_.onboarded;
-      }
-    }
-    for (int32_t run = s.tip; run != kNone; run = tree_->run(run).parent) tree_->set_level(run, 0);
-  }
+// Private copies of a block that is reused in part and of a state. The pages are there.
+void KvCache::copy_private(Sequence &s) noexcept {
   for (int32_t l = 0; l < life_cycles(); ++l) {
     const int32_t g = group_of(l);
     if (life(l).state()) {
@@ -488,7 +475,10 @@ void KvCache::onboard(Sequence &s) noexcept {
       if (state == kNone) {
         take(g, &state, 1);
         ++held_[at(g)];
-        if (s.state_block != kNone) backend_->copy({g, 0, loc(s.state_block, l), 0, state});
+        if (s.state_block != kNone) {
+          const int32_t from = loc(s.state_block, l);
+          backend_->copy({g, level_of(from), slot_of(from), 0, state});
+        }
       }
       if (s.state_block != kNone) let_go(l, s.state_block, kTails);
     } else if (s.partial_block != kNone && loc(s.partial_block, l) != kNone) {
@@ -519,10 +509,17 @@ void KvCache::suspend(Sequence &s) noexcept {
 void KvCache::close(Sequence &s) noexcept {
   suspend(s);
   if (counted()) return close_counted(s);
+  empty(s);
+  release(s);
+}
+
+// A suspended sequence lets go of everything it has.
+void KvCache::empty(Sequence &s) noexcept {
   for (int32_t l = 0; l < life_cycles(); ++l) {
     if (life(l).state()) {
       int32_t &state = states(s)[state_of_[at(l)]];
       if (state != kNone) put(group_of(l), &state, 1);
+      state = kNone;
       if (s.state_block != kNone) let_go(l, s.state_block, kTails);
       continue;
     }
@@ -543,7 +540,9 @@ void KvCache::close(Sequence &s) noexcept {
   const auto gone = [&](int32_t block, int32_t run) { free_block(block, run); };
   if (s.partial_run != kNone) tree_->unpin(s.partial_run, launch_, gone);
   if (s.tip != kNone) tree_->unpin(s.tip, launch_, gone);
-  release(s);
+  s.tip = s.partial_run = s.partial_block = s.state_block = kNone;
+  s.in_index = s.blocks = 0;
+  s.scratch = 0;
 }
 
 // Its number is free again.
@@ -584,9 +583,9 @@ Status KvCache::resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_
         for (int32_t j = 0; j < s.beams; ++j) gains[g] += b >= own(s, j) && counts(l, pages(s, j, l)[b]);
       }
     }
-    if (!ensure(needs, gains, op)) return Status::kExhausted;
+    if (!ensure(0, needs, gains, op)) return Status::kExhausted;
     advance(s, static_cast<int32_t>(history));
-    make_free(needs);
+    make_free(0, needs);
     for (int32_t l = 0; l < life_cycles(); ++l) {
       if (life(l).state()) continue;
       const LifeCycle::Range stale = life(l).stale(history, tpb);
@@ -868,9 +867,8 @@ void KvCache::adopt(Sequence &s, int32_t first, const int32_t *path, int32_t n) 
       } else {
         const int32_t level = theirs == kNone ? 0 : level_of(theirs);
         if (theirs != kNone) {
-          const size_t lower = at(level * layout_.groups() + g);
-          slots_[lower].put(slot_of(theirs), launch_);
-          --cached_[lower];
+          if (!life(l).full()) special(l, block).bad = false;
+          leave(block, l, launch_);
         }
         theirs = mine;
         --held_[at(g)];
@@ -893,7 +891,7 @@ void KvCache::give(Sequence &s, int32_t first, const int32_t *ids, int32_t n) no
     const int32_t *list = pages(s, 0, l);
     for (int32_t i = 0; i < n; ++i) {
       loc(ids[i], l) = life(l).state() ? kNone : list[first + i];
-      if (!life(l).full()) special(l, ids[i]) = {kNone, kNone, 0, 0, 0, 0, 0};
+      if (!life(l).full()) special(l, ids[i]) = {kNone, kNone, 0, 0, 0, 0, 0, false};
       if (loc(ids[i], l) == kNone) continue;
       --held_[at(g)];
       ++cached_[at(g)];
@@ -917,12 +915,13 @@ void KvCache::store_state(Sequence &s, bool end) noexcept {
 void KvCache::attach_state(Sequence &s, int32_t block, bool end) noexcept {
   Needs needs{};
   for (int32_t l = 0; l < life_cycles(); ++l) needs[at(group_of(l))] += life(l).state() && loc(block, l) == kNone;
-  if (!end && !ensure(needs, {}, nullptr)) return;
+  if (!end && !ensure(0, needs, {}, nullptr)) return;
   for (int32_t l = 0; l < life_cycles(); ++l) {
     if (!life(l).state() || (loc(block, l) != kNone && !end)) continue;
     const int32_t g = group_of(l);
     int32_t &state = states(s)[state_of_[at(l)]];
     if (end) {
+      if (special(l, block).bad) continue;
       hold(l, block);
       s.state_block = block;
       if (loc(block, l) != kNone) continue;
@@ -934,7 +933,7 @@ void KvCache::attach_state(Sequence &s, int32_t block, bool end) noexcept {
     }
     ++cached_[at(g)];
     special(l, block).epoch = launch_;
-    if (!end) list_special(l, block, kTails);
+    if (!end) list_special(l, block, kTails, tree_->next_stamp());
     const PrefixTree::Run &tip = tree_->run(s.tip);
     emit(BERTH_KV_STORED, block, l, cold(s).scope, tip.fill, 0, 0, tip.priority);
   }
@@ -983,7 +982,7 @@ Status KvCache::widen(Sequence &s, berth_kv_op &op) noexcept {
         needs[at(group_of(l))] += (pages(s, 0, l)[b] != kNone) * (beams - s.beams);
       }
     }
-    if (!ensure(needs, {}, &op)) return Status::kExhausted;
+    if (!ensure(0, needs, {}, &op)) return Status::kExhausted;
   }
   for (int32_t j = s.beams; j < beams; ++j) {
     row_owner_[at(s.row + j)] = number(s) + 1;
@@ -1085,118 +1084,6 @@ void KvCache::put_private(int32_t l, const int32_t *list, int32_t first, int32_t
   }
 }
 
-int64_t KvCache::evictable(int32_t group) const noexcept {
-  const int64_t blocks = tree_ ? tree_->listed_blocks(0) : 0;
-  return blocks * fulls_[at(group)] + special_listed_[at(group)];
-}
-
-// True if so many pages are there or can be made free; gains: what the caller gives back before it takes them.
-bool KvCache::ensure(const Needs &needs, const Needs &gains, berth_kv_op *op) noexcept {
-  for (int32_t g = 0; g < layout_.groups(); ++g) {
-    const int64_t missing = needs[at(g)] - gains[at(g)] - slots_[at(g)].free() - evictable(g);
-    if (missing <= 0) continue;
-    if (op != nullptr) {
-      op->group = g;
-      op->deficit = static_cast<int32_t>(missing);
-    }
-    return false;
-  }
-  bool gaining = false;
-  for (const int64_t gain : gains) gaining = gaining || gain != 0;
-  if (!gaining) make_free(needs);
-  return true;
-}
-
-void KvCache::make_free(const Needs &needs) noexcept {
-  for (int32_t g = 0; g < layout_.groups(); ++g) {
-    while (slots_[at(g)].free() < needs[at(g)]) evict(g);
-  }
-}
-
-// One page of the group comes free: of a window that moved on, or else the lowest in rank and oldest of window tails
-// and leaves.
-void KvCache::evict(int32_t group) noexcept {
-  int32_t oldest_l = kNone;
-  int32_t oldest_block = kNone;
-  uint64_t stamp = 0;
-  for (int32_t list = kPassed; list <= kTails && oldest_block == kNone; ++list) {
-    for (int32_t l = 0; l < life_cycles(); ++l) {
-      if (life(l).full() || group_of(l) != group) continue;
-      const int32_t block = special_lists_[2 * at(special_of_[at(l)]) + at(list - 1)].oldest;
-      if (block == kNone || (oldest_block != kNone && special(l, block).stamp > stamp)) continue;
-      oldest_l = l;
-      oldest_block = block;
-      stamp = special(l, block).stamp;
-    }
-    if (list == kPassed && oldest_block != kNone) {
-      drop_special(oldest_l, oldest_block);
-      return;
-    }
-  }
-  const PrefixTree::Victim victim = fulls_[at(group)] == 0 ? PrefixTree::Victim{} : tree_->victim(0, quotas_);
-  const bool tail_first =
-      oldest_block != kNone && (victim.run == PrefixTree::kNone || config_.default_priority < victim.rank ||
-                                (config_.default_priority == victim.rank && stamp < victim.stamp));
-  if (tail_first) {
-    drop_special(oldest_l, oldest_block);
-  } else {
-    evict_block(victim.run, 0);
-  }
-}
-
-// The last block of an unreferenced run on which nothing of its level builds: a level down if it is worth it and there
-// is room, else out of the index with all that builds on it further down.
-void KvCache::evict_block(int32_t run, int32_t level) noexcept {
-  if (level + 1 < kLevels && tree_->run(run).rank >= config_.offload_min_priority && room(level + 1)) {
-    const PrefixTree::Run r = tree_->run(run);
-    const uint64_t epoch = config_.mode == BERTH_KV_SYNCHRONOUS ? r.epoch : std::max(r.epoch, launch_);
-    for (int32_t l = 0; l < life_cycles(); ++l) {
-      if (!life(l).full()) continue;
-      const int32_t g = group_of(l);
-      const size_t upper = at(level * layout_.groups() + g);
-      const size_t lower = upper + at(layout_.groups());
-      const int32_t from = loc(r.last, l);
-      int32_t to;
-      slots_[lower].take(&to, 1);
-      backend_->copy({g, level, slot_of(from), level + 1, to});
-      slots_[upper].put(slot_of(from), epoch);
-      --cached_[upper];
-      ++cached_[lower];
-      loc(r.last, l) = (level + 1) << kLevelShift | to;
-      emit(BERTH_KV_UPDATED, r.last, l, {}, r.fill, level + 1, level, r.priority);
-    }
-    tree_->sink_last(run, level + 1);
-    ++counts_.offloaded;
-    return;
-  }
-  while (tree_->run(run).children != 0) {
-    tree_->detach(tree_->run(run).first_child, [&](int32_t block, int32_t owner) { free_block(block, owner); });
-  }
-  free_block(tree_->run(run).last, run);
-  tree_->drop_last(run);
-  if (tree_->run(run).length == 0) tree_->discard(run);
-  ++counts_.evicted;
-}
-
-// Room for one block on a lower level, if need be at the cost of what is oldest there.
-bool KvCache::room(int32_t level) noexcept {
-  const auto fits = [&] {
-    for (int32_t g = 0; g < layout_.groups(); ++g) {
-      if (slots_[at(level * layout_.groups() + g)].free() < fulls_[at(g)]) return false;
-    }
-    return true;
-  };
-  for (int32_t g = 0; g < layout_.groups(); ++g) {
-    if (slots_[at(level * layout_.groups() + g)].capacity() < fulls_[at(g)]) return false;
-  }
-  while (!fits()) {
-    const PrefixTree::Victim victim = tree_->victim(level, quotas_);
-    if (victim.run == PrefixTree::kNone) return false;
-    evict_block(victim.run, level);
-  }
-  return true;
-}
-
 bool KvCache::ensure_blocks(int32_t n) noexcept {
   while (tree_->free_blocks() < n) {
     int32_t run = PrefixTree::kNone;
@@ -1225,9 +1112,7 @@ void KvCache::drop_run(int32_t run) noexcept {
 // The index loses a page.
 void KvCache::free_loc(int32_t block, int32_t l, uint64_t epoch) noexcept {
   const int32_t page = loc(block, l);
-  const size_t pool = at(level_of(page) * layout_.groups() + group_of(l));
-  slots_[pool].put(slot_of(page), epoch);
-  --cached_[pool];
+  leave(block, l, epoch);
   loc(block, l) = kNone;
   emit(BERTH_KV_REMOVED, block, l, {}, 0, level_of(page), level_of(page), 0);
 }
@@ -1274,37 +1159,43 @@ void KvCache::hold(int32_t l, int32_t block) noexcept {
 void KvCache::let_go(int32_t l, int32_t block, int32_t list) noexcept {
   Special &page = special(l, block);
   page.epoch = std::max(page.epoch, launch_);
-  if (--page.holds == 0) list_special(l, block, list);
+  if (--page.holds != 0) return;
+  if (page.bad) {
+    drop_special(l, block);
+    return;
+  }
+  const int32_t level = level_of(loc(block, l));
+  list_special(l, block, level == 0 ? list : kTails + level, tree_->next_stamp());
 }
 
-void KvCache::list_special(int32_t l, int32_t block, int32_t list) noexcept {
+void KvCache::list_special(int32_t l, int32_t block, int32_t list, uint64_t stamp) noexcept {
   Special &page = special(l, block);
-  SpecialList &to = special_lists_[2 * at(special_of_[at(l)]) + at(list - 1)];
+  SpecialList &to = special_list(l, list);
   page.list = static_cast<uint8_t>(list);
-  page.stamp = tree_->next_stamp();
+  page.stamp = stamp;
   page.newer = kNone;
   page.older = to.newest;
   (page.older == kNone ? to.oldest : special(l, page.older).newer) = block;
   to.newest = block;
-  ++special_listed_[at(group_of(l))];
+  ++special_listed_[at(std::max(0, list - kTails))][at(group_of(l))];
 }
 
 void KvCache::unlist_special(int32_t l, int32_t block) noexcept {
   Special &page = special(l, block);
   if (page.list == 0) return;
-  SpecialList &from = special_lists_[2 * at(special_of_[at(l)]) + at(page.list - 1)];
+  SpecialList &from = special_list(l, page.list);
   (page.older == kNone ? from.oldest : special(l, page.older).newer) = page.newer;
   (page.newer == kNone ? from.newest : special(l, page.newer).older) = page.older;
+  --special_listed_[at(std::max(0, page.list - kTails))][at(group_of(l))];
   page.list = 0;
-  --special_listed_[at(group_of(l))];
 }
 
 void KvCache::drop_special(int32_t l, int32_t block) noexcept {
   unlist_special(l, block);
   const uint64_t epoch = special(l, block).epoch;
-  special(l, block) = {kNone, kNone, 0, 0, 0, 0, 0};
+  special(l, block).bad ? ++counts_.lost : ++counts_.evicted;
+  special(l, block) = {kNone, kNone, 0, 0, 0, 0, 0, false};
   free_loc(block, l, epoch);
-  ++counts_.evicted;
   prune(block);
 }
 
@@ -1437,6 +1328,7 @@ Status KvCache::epoch(uint64_t launch, uint64_t complete) noexcept {
   launch_ = launch;
   complete_ = complete;
   for (PageSlots &slots : slots_) slots.complete(complete);
+  pump();
   return Status::kOk;
 }
 
@@ -1496,12 +1388,12 @@ void KvCache::describe(berth_kv_stats &stats, berth_kv_pages *out) const noexcep
   stats.index_blocks = tree_ ? tree_->blocks() - tree_->free_blocks() : 0;
   stats.index_runs = tree_ ? tree_->used_runs() : 0;
   stats.wait_epoch = wait_;
+  stats.under_way = static_cast<int64_t>(started_ - settled_ + waits_ - waited_);
   for (int32_t level = 0; level < kLevels; ++level) {
     for (int32_t g = 0; g < layout_.groups(); ++g) {
       const size_t i = at(level * layout_.groups() + g);
-      const int64_t blocks = tree_ ? tree_->listed_blocks(level) : 0;
-      out[i] = {slots_[i].capacity(), slots_[i].free(), level == 0 ? held_[at(g)] : 0, cached_[i],
-                level == 0 ? evictable(g) : blocks * fulls_[at(g)]};
+      out[i] = {slots_[i].capacity(), slots_[i].free(),    level == 0 ? held_[at(g)] : 0,
+                cached_[i],           evictable(level, g), moving_[i]};
     }
   }
 }
@@ -1519,6 +1411,7 @@ void KvCache::map(berth_kv_memory &out) noexcept {
   out.event_address = reinterpret_cast<uintptr_t>(ring_.get());
   out.events = ring_ ? int64_t{1} << config_.event_ring_log2 : 0;
   out.event_bytes = static_cast<int64_t>(ring_bytes_);
+  map_transfers(out);
 }
 
 // ------------------------------------------------------------------------------ events
@@ -1699,8 +1592,16 @@ int32_t KvCache::broken() const {
       }
     }
   }
+  std::vector<int64_t> moving(slots_.size());
+  each_flight([&](int32_t f) {
+    const Flight &flight = flights_[at(f)];
+    const int32_t g = group_of(flight.life_cycle);
+    if (flight.level != kDisk) see(flight.level, g, flight.slot);
+    if (flight.orphan) see(kDisk, g, flight.disk);
+  });
+  if (const int32_t broken = check_transfers(holds, moving)) return broken;
   // Blocks of the index: what has a number lives.
-  std::array<int64_t, 16> listed{};
+  decltype(special_listed_) listed{};
   for (int32_t block = 0; tree_ && block < config_.index_blocks; ++block) {
     if (uids_[at(block)] == 0) continue;
     for (int32_t l = 0; l < life_cycles(); ++l) {
@@ -1710,10 +1611,10 @@ int32_t KvCache::broken() const {
         ++cached[at(level_of(page) * groups + group_of(l))];
       }
       if (life(l).full()) continue;
-      const Special &x = const_cast<KvCache *>(this)->special(l, block);
+      const Special &x = special(l, block);
       if (x.holds != holds[at(special_of_[at(l)]) * at(config_.index_blocks) + at(block)]) return 10;
       if ((x.list != 0) != (page != kNone && x.holds == 0)) return 11;
-      listed[at(group_of(l))] += x.list != 0;
+      if (x.list != 0) ++listed[at(std::max(0, x.list - kTails))][at(group_of(l))];
     }
   }
   if (listed != special_listed_) return 12;
@@ -1721,7 +1622,7 @@ int32_t KvCache::broken() const {
   for (const auto &bits : seen) {
     if (std::find(bits.begin(), bits.end(), 0) != bits.end()) return 14;
   }
-  if (cached != cached_ || held != held_) return 15;
+  if (cached != cached_ || held != held_ || moving != moving_) return 15;
   for (int32_t row = 0; row < config_.rows; ++row) {
     const int32_t owner = row_owner_[at(row)];
     if (owner == 0) continue;

@@ -24,12 +24,14 @@ class KvCache {
  public:
   static constexpr int32_t kLevelShift = 28;  // a page: level << 28 | slot; -1: none
   static constexpr int32_t kRanges = 8;       // retention ranges of a sequence
+  static constexpr int32_t kTickets = 1024;   // whose outcome is remembered
 
   // Everything that the config must keep, besides the layout. pages[levels][groups].
   static bool valid(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages) noexcept;
-  // valid() must hold. Throws std::bad_alloc.
+  // valid() must hold, of most too: what adjust() may give, which the backend has room for; empty: pages. Throws
+  // std::bad_alloc.
   KvCache(const berth_kv_config &config, const KvLayout &layout, std::span<const int64_t> pages,
-          std::unique_ptr<device::Backend> backend);
+          std::unique_ptr<device::Backend> backend, std::span<const int64_t> most = {});
 
   Status apply(berth_kv_op &op) noexcept;
   Status grow(uint64_t handle, int32_t tokens, int32_t advance) noexcept;
@@ -40,6 +42,11 @@ class KvCache {
   }
   Status probe(const KvScope &scope, std::span<const int64_t> offsets, int32_t *matched) noexcept;
   Status prepare(berth_kv_batch &batch) noexcept;
+  // Settles finished transfers of the disk level, from at_least (waiting for them) to at_most; how many.
+  int32_t poll(int32_t at_least, int32_t at_most) noexcept;
+  // Other numbers of pages, while nobody is active. kExhausted: pool (level * groups + group) lacks so many pages for
+  // what can't be evicted; nothing changed. Throws std::bad_alloc.
+  Status adjust(std::span<const int64_t> pages, int32_t &pool, int64_t &deficit);
   // The same for rows as they are told: handle 0 is a row of the tables without pages.
   struct BatchRow {
     uint64_t handle;
@@ -66,7 +73,7 @@ class KvCache {
   // ---- what a scheduler of the same process asks (kv_schedule.cpp)
 
   // Pages of a device pool group that nobody uses: free, or in the index and not referenced.
-  int64_t available(int32_t group) const noexcept { return slots_[at(group)].free() + evictable(group); }
+  int64_t available(int32_t group) const noexcept { return slots_[at(group)].free() + evictable(0, group); }
   // The most pages of a group that a sequence of so many tokens holds at a time, if no step computes more than step.
   int64_t most(int32_t group, int64_t tokens, int64_t step) const noexcept;
   // Pages of a group that a sequence may yet take until it has so many tokens, in such steps.
@@ -139,7 +146,8 @@ class KvCache {
     int32_t blocks;    // ceil(capacity / tokens a block)
     int32_t in_index;  // the first so many belong to the index
     int32_t next_free;
-    int16_t minimal;  // 1: of windows and states only what the next turn needs is kept
+    bool minimal;     // of windows and states only what the next turn needs is kept
+    bool lost;        // it was shortened, and nobody was told
     int16_t scratch;  // 1: a chunk's blocks share slots, until the history has passed them
   };
   static_assert(sizeof(Sequence) == 64);
@@ -162,12 +170,40 @@ class KvCache {
     uint64_t epoch;
     uint16_t holds;
     uint16_t plans;
-    uint8_t list;  // 0: none, 1: passed, 2: tails
+    uint8_t list;  // 0: none, 1: passed, 2 + level: tails
+    bool bad;      // its bytes were lost: nobody finds it, and it goes when it is let go
   };
+  static constexpr int32_t kPassed = 1;
+  static constexpr int32_t kTails = 2;
   struct SpecialList {
     int32_t oldest = kNone, newest = kNone;
   };
   using Needs = std::array<int64_t, KvLayout::kMaxLifeCycles>;
+  // A page of the index on its way to or from the disk level. One on its way up owns the slot that it goes to.
+  struct Flight {
+    uint64_t number;  // of the backend; 0: not started
+    uint64_t after;   // of the transfer that must have ended before it
+    uint64_t wait;    // the epoch that must have completed before it
+    int32_t block, life_cycle;
+    int32_t disk;      // slot there
+    int32_t level;     // where it goes to; kDisk: down
+    int32_t slot;      // on that level
+    int32_t ticket;    // open ticket, on its way up
+    int32_t next;      // of that ticket
+    int32_t follower;  // which reads what this one writes
+    int32_t error;
+    bool orphan;  // the index has given up the page: the slot on disk is the flight's too
+  };
+  // Transfers that somebody waits for. It keeps the run and the window pages that they are for.
+  struct Ticket {
+    uint64_t number;
+    int32_t run;
+    int32_t level;
+    int32_t first, last;  // flights, in the order of the path
+    int32_t left;
+    int32_t pages;
+  };
+  static constexpr int32_t kDisk = device::kLevels - 1;
 
   static size_t at(int64_t i) noexcept { return static_cast<size_t>(i); }
   int32_t life_cycles() const noexcept { return static_cast<int32_t>(layout_.life_cycles().size()); }
@@ -195,8 +231,10 @@ class KvCache {
   Sequence *new_sequence(uint64_t &handle) noexcept;
   Status open(berth_kv_op &op) noexcept;
   Status open(berth_kv_op &op, std::span<const int32_t> prompt) noexcept;
+  void accept(Sequence &s, const PrefixTree::Match &match) noexcept;
+  void empty(Sequence &s) noexcept;
   Status resume(Sequence &s, berth_kv_op &op) noexcept;
-  void onboard(Sequence &s) noexcept;
+  void copy_private(Sequence &s) noexcept;
   void suspend(Sequence &s) noexcept;
   Status resize(Sequence &s, int64_t capacity, int64_t history, berth_kv_op *op) noexcept;
   LifeCycle::Range scratch(int32_t l, const Sequence &s, int64_t capacity, int64_t history, bool wanted) const noexcept;
@@ -241,13 +279,56 @@ class KvCache {
   bool is_snapshot(const PrefixTree::Match &match) const noexcept;
   bool windows_hold(int32_t blocks, int64_t history) const noexcept;
 
-  // ---- pages
-  bool ensure(const Needs &needs, const Needs &gains, berth_kv_op *op) noexcept;
-  void make_free(const Needs &needs) noexcept;
-  int64_t evictable(int32_t group) const noexcept;
-  void evict(int32_t group) noexcept;
+  // ---- levels (kv_levels.cpp)
+  bool ensure(int32_t level, const Needs &needs, const Needs &gains, berth_kv_op *op) noexcept;
+  void make_free(int32_t level, const Needs &needs) noexcept;
+  int64_t evictable(int32_t level, int32_t group) const noexcept;
+  void evict(int32_t level, int32_t group) noexcept;
   void evict_block(int32_t run, int32_t level) noexcept;
-  bool room(int32_t level) noexcept;
+  void evict_special(int32_t l, int32_t block, int32_t level) noexcept;
+  bool room(int32_t level, const Needs &needs) noexcept;
+  bool takes(int32_t level, int32_t pages) const noexcept;
+  void move_down(int32_t block, int32_t l, int32_t level, uint64_t epoch) noexcept;
+  void move_up(int32_t block, int32_t l, int32_t level) noexcept;
+  void leave(int32_t block, int32_t l, uint64_t epoch) noexcept;
+  void emit_level(int32_t block, int32_t l, int32_t level, int32_t old_level) noexcept;
+  Status bring_up(Sequence &s, int32_t level, const Needs &extra, berth_kv_op &op) noexcept;
+  template <class Visit>
+  void each_page(int32_t level, int32_t group, Visit visit) noexcept;
+  Status prefetch(Sequence &s, berth_kv_op &op) noexcept;
+  Status missing(Sequence &s, berth_kv_op &op) noexcept;
+
+  // ---- transfers
+  int32_t &flight_of(int32_t block, int32_t l) noexcept {
+    return flight_of_[at(block) * layout_.life_cycles().size() + at(l)];
+  }
+  int32_t flight_of(int32_t block, int32_t l) const noexcept {
+    return flight_of_[at(block) * layout_.life_cycles().size() + at(l)];
+  }
+  Flight &fly(int32_t block, int32_t l, int32_t &number) noexcept;
+  void pump() noexcept;
+  void settle() noexcept;
+  void settle_write(int32_t number, int32_t error) noexcept;
+  void finish_ticket() noexcept;
+  void land(Flight &flight, bool good) noexcept;
+  int32_t isolate(int32_t block) noexcept;
+  void lose_run(int32_t run) noexcept;
+  void lose_special(int32_t l, int32_t block) noexcept;
+  void shorten(Sequence &s, int32_t blocks) noexcept;
+  void map_transfers(berth_kv_memory &out) noexcept;
+  int32_t check_transfers(std::vector<uint16_t> &holds, std::vector<int64_t> &moving) const;
+  template <class See>
+  void each_flight(See see) const {
+    for (uint64_t i = tickets_done_; i != tickets_issued_; ++i) {
+      for (int32_t f = tickets_[i % tickets_.size()].first; f != kNone; f = flights_[at(f)].next) see(f);
+    }
+    for (uint64_t i = settled_ + 1; i <= started_; ++i) {
+      const int32_t f = started_flights_[i % at(depth_)];
+      if (flights_[at(f)].level == kDisk) see(f);
+    }
+  }
+
+  // ---- pages
   bool ensure_blocks(int32_t n) noexcept;
   void drop_run(int32_t run) noexcept;
   void take(int32_t group, int32_t *out, int32_t n) noexcept;
@@ -274,9 +355,18 @@ class KvCache {
   Special &special(int32_t l, int32_t block) noexcept {
     return specials_[at(special_of_[at(l)]) * at(config_.index_blocks) + at(block)];
   }
+  const Special &special(int32_t l, int32_t block) const noexcept {
+    return const_cast<KvCache *>(this)->special(l, block);
+  }
+  bool there(int32_t block, int32_t l) const noexcept {
+    return loc(block, l) != kNone && (life(l).full() || !special(l, block).bad);
+  }
+  SpecialList &special_list(int32_t l, int32_t list) noexcept {
+    return special_lists_[at(special_of_[at(l)]) * (1 + device::kLevels) + at(list - 1)];
+  }
   void hold(int32_t l, int32_t block) noexcept;
   void let_go(int32_t l, int32_t block, int32_t list) noexcept;
-  void list_special(int32_t l, int32_t block, int32_t list) noexcept;
+  void list_special(int32_t l, int32_t block, int32_t list, uint64_t stamp) noexcept;
   void unlist_special(int32_t l, int32_t block) noexcept;
   void drop_special(int32_t l, int32_t block) noexcept;
 
@@ -295,15 +385,17 @@ class KvCache {
   KvLayout layout_;
   std::unique_ptr<device::Backend> backend_;
   std::vector<PageSlots> slots_;     // [levels][groups]
+  std::vector<int64_t> most_;        // [levels][groups]
   std::array<int32_t, 16> fulls_{};  // full-attention life cycles of a group
   int32_t full_count_ = 0;
   int32_t state_count_ = 0;
-  std::vector<int32_t> special_of_;           // by life cycle; kNone: full attention
-  std::vector<int32_t> state_of_;             // by life cycle; kNone: not a state
-  std::vector<SpecialList> special_lists_;    // [specials][passed, tails]
-  std::array<int64_t, 16> special_listed_{};  // by group
-  std::vector<int64_t> held_;                 // by group
-  std::vector<int64_t> cached_;               // [levels][groups]
+  std::vector<int32_t> special_of_;                                        // by life cycle; kNone: full attention
+  std::vector<int32_t> state_of_;                                          // by life cycle; kNone: not a state
+  std::vector<SpecialList> special_lists_;                                 // [specials][passed, tails of each level]
+  std::array<std::array<int64_t, 16>, device::kLevels> special_listed_{};  // [levels][groups]
+  std::vector<int64_t> held_;                                              // by group
+  std::vector<int64_t> cached_;                                            // [levels][groups]
+  std::vector<int64_t> moving_;                                            // [levels][groups]
   std::unique_ptr<PrefixTree> tree_;
   ZeroedArray<int32_t> locs_;      // [blocks][life cycles]
   ZeroedArray<uint64_t> uids_;     // [blocks]
@@ -336,6 +428,22 @@ class KvCache {
   int64_t now_ = 0;
   int32_t broken_ = 0;  // the invariant that was found broken
   berth_kv_stats counts_{};
+
+  int32_t depth_ = 0;  // transfers under way at most; 0: none
+  ZeroedArray<Flight> flights_;
+  PageSlots free_flights_;
+  ZeroedArray<int32_t> flight_of_;        // [blocks][life cycles]: the last one's number + 1; 0: none
+  ZeroedArray<int32_t> waiting_flights_;  // ring of those not started
+  ZeroedArray<int32_t> started_flights_;  // by the backend's number
+  ZeroedArray<Ticket> tickets_;           // ring of the open ones
+  ZeroedArray<uint64_t> ticket_page_;     // berth_kv_io, berth_kv_ticket[kTickets]
+  uint64_t waited_ = 0;                   // flights that have waited
+  uint64_t waits_ = 0;                    // and those that ever had to
+  uint64_t started_ = 0;
+  uint64_t settled_ = 0;
+  int32_t writes_ = 0;  // under way
+  uint64_t tickets_issued_ = 0;
+  uint64_t tickets_done_ = 0;
 };
 
 }  // namespace berth

@@ -32,7 +32,7 @@ Status KvCache::resize_counted(Sequence &s, int64_t capacity, int64_t history, b
   for (int32_t l = 0; l < life_cycles(); ++l) {
     needs[at(group_of(l))] += present(l, blocks, history) - present(l, s.blocks, s.history);
   }
-  if (!ensure(needs, {}, op)) return Status::kExhausted;
+  if (!ensure(0, needs, {}, op)) return Status::kExhausted;
   for (int32_t g = 0; g < layout_.groups(); ++g) {
     slots_[at(g)].count(needs[at(g)]);
     held_[at(g)] += needs[at(g)];

@@ -49,14 +49,22 @@ bool CountedCaches::resize(int32_t row, int64_t tokens) {
   return true;
 }
 
-bool CountedCaches::prepare_context(int32_t row) {
+int32_t CountedCaches::prepare_context(int32_t row) {
   berth_row &r = table_.rows[row];
   berth_side_row &cache = table_.side[row];
   if (cache.cache_tokens < 0) {
-    if (!is_first_chunk(r) || !create(row)) return false;
+    if (!is_first_chunk(r) || !create(row)) return BERTH_WAIT_LEASE;
     if (rules_.reuse & BERTH_CACHE_SELF) r.context_cursor = r.cached_tokens = cache.prepare_tokens;
   }
-  return resume(row);
+  return resume(row) ? BERTH_WAIT_NONE : BERTH_WAIT_PAGES;
+}
+
+// As if it had never been looked at.
+void CountedCaches::release(int32_t row) {
+  berth_row &r = table_.rows[row];
+  if (!is_first_chunk(r)) return;
+  drop(row);
+  r.context_cursor = r.cached_tokens = 0;
 }
 
 bool CountedCaches::resize_context(int32_t row, int32_t tokens) {
@@ -67,15 +75,15 @@ bool CountedCaches::resize_context(int32_t row, int32_t tokens) {
   return false;
 }
 
-bool CountedCaches::prepare_receive(int32_t row) {
+int32_t CountedCaches::prepare_receive(int32_t row) {
   const berth_row &r = table_.rows[row];
   berth_side_row &cache = table_.side[row];
-  if (cache.cache_tokens < 0 && !create(row)) return false;
-  if (!resume(row)) return false;
+  if (cache.cache_tokens < 0 && !create(row)) return BERTH_WAIT_LEASE;
+  if (!resume(row)) return BERTH_WAIT_PAGES;
   const int64_t wanted = static_cast<int64_t>(r.prompt_tokens) + r.draft_tokens;
-  if (resize(row, std::max<int64_t>(cache.cache_tokens, wanted))) return true;
+  if (resize(row, std::max<int64_t>(cache.cache_tokens, wanted))) return BERTH_WAIT_NONE;
   suspend(row);
-  return false;
+  return BERTH_WAIT_PAGES;
 }
 
 bool CountedCaches::allocate_generation(int32_t row) {
@@ -131,7 +139,12 @@ class OneLoop {
   bool in_range(const berth_row &row) const {
     return row.state >= rules_.range_begin && row.state < rules_.batch_range_end && !awaits_encoder(row);
   }
+  // It runs in a batch that is under way, and in no other meanwhile.
+  bool busy(const berth_row &row) const {
+    return row.in_flight > 0 && (!caches_.overlaps() || rules_.exclusive_flight == 1);
+  }
   bool started(const berth_row &row) const {
+    if (row.flags & BERTH_ROW_STAYS) return false;        // it keeps its pages
     if (row.state == BERTH_STATE_RETIRING) return !own_;  // D6: its last forward is under way
     return in_range(row) && (is_generation(row.state) || (is_context(row.state) && !is_first_chunk(row)));
   }
@@ -163,6 +176,7 @@ class OneLoop {
 
   Step visit(int32_t place);
   Step generation(int32_t place);
+  bool lands(int32_t place);
   bool evict_and_retry(int32_t place);
   bool recompute_and_retry(int32_t place);
   Status second_phase();
@@ -202,9 +216,9 @@ Status OneLoop::run() {
     if (row.state == BERTH_STATE_RETIRING) claim(row);
     // What phase 1 never reaches waits for pages, tokens or a place; what is outside for something else.
     const bool inside = in_range(row) || row.state == BERTH_STATE_GENERATION_INIT;
-    row.wait_reason = static_cast<int16_t>(row.in_flight > 0 ? static_cast<int32_t>(BERTH_WAIT_IN_FLIGHT)
-                                           : inside          ? static_cast<int32_t>(BERTH_WAIT_PAGES)
-                                                             : Table::outside_reason(row));
+    row.wait_reason = static_cast<int16_t>(busy(row) ? static_cast<int32_t>(BERTH_WAIT_IN_FLIGHT)
+                                           : inside  ? static_cast<int32_t>(BERTH_WAIT_PAGES)
+                                                     : Table::outside_reason(row));
   }
   int32_t place = 0;
   while (place < end_ && visit(place) == Step::kNext) ++place;
@@ -212,7 +226,7 @@ Status OneLoop::run() {
   for (int32_t k = place; k < end_; ++k) {
     berth_row &row = row_at(k);
     const bool inside = in_range(row) || row.state == BERTH_STATE_GENERATION_INIT;
-    if (inside && row.in_flight == 0 && !dropped(t_.active[k])) row.wait_reason = static_cast<int16_t>(stopped_by_);
+    if (inside && !busy(row) && !dropped(t_.active[k])) row.wait_reason = static_cast<int16_t>(stopped_by_);
   }
   const Status status = second_phase();
   if (status != Status::kOk) return status;
@@ -239,11 +253,11 @@ Status OneLoop::run() {
 OneLoop::Step OneLoop::visit(int32_t place) {
   const int32_t index = t_.active[place];
   berth_row &row = t_.rows[index];
-  if (dropped(index) || row.in_flight > 0) return Step::kNext;
+  if (dropped(index) || busy(row)) return Step::kNext;
   if (row.state == BERTH_STATE_GENERATION_INIT) {
     if (!adapter_fits(row)) return stop(BERTH_WAIT_ADAPTER);
-    if (!caches_.prepare_receive(index)) {
-      row.wait_reason = t_.side[index].cache_tokens < 0 ? BERTH_WAIT_LEASE : BERTH_WAIT_PAGES;
+    if (const int32_t reason = caches_.prepare_receive(index); reason != BERTH_WAIT_NONE) {
+      row.wait_reason = static_cast<int16_t>(reason);
       return Step::kNext;
     }
     claim(row);
@@ -271,17 +285,32 @@ OneLoop::Step OneLoop::generation(int32_t place) {
     row.wait_reason = BERTH_WAIT_BATCH;
     return Step::kNext;
   }
+  if (const int32_t reason = caches_.kept_out(index); reason != BERTH_WAIT_NONE) {
+    row.wait_reason = static_cast<int16_t>(reason);
+    return Step::kNext;
+  }
   if (!caches_.allocate_generation(index) && !evict_and_retry(place) &&
       !(rules_.recompute_pause == 1 && recompute_and_retry(place))) {
-    if (caches_.resident(index)) pause(index);
+    if (caches_.resident(index) && !lands(place)) pause(index);
     return stop(BERTH_WAIT_PAGES);
   }
   row.wait_reason = BERTH_WAIT_NONE;
   claim(row);
+  caches_.taken(index);
   used_ += n;
   ++taken_;
   t_.generations[plan_.generations++] = index;
   return Step::kNext;
+}
+
+// Where batches overlap: it, or somebody behind it who could give way, is in flight. Nobody from it on is launched in
+// this pass, so that they land, and the last one gives way then.
+bool OneLoop::lands(int32_t place) {
+  for (int32_t k = place; caches_.overlaps() && k < end_; ++k) {
+    const berth_row &row = row_at(k);
+    if (row.in_flight > 0 && (k == place || (started(row) && caches_.resident(t_.active[k])))) return true;
+  }
+  return false;
 }
 
 // Section 9.3: the tail gives way, one cache after the other.
@@ -366,7 +395,9 @@ Status OneLoop::second_phase() {
     for (int32_t i = 0; i < plan_.active; ++i) {
       const int32_t index = t_.active[i];
       const berth_row &row = t_.rows[index];
-      if (row.in_flight > 0 && is_context(row.state) && !is_first_chunk(row) && t_.side[index].first_block) {
+      // Where batches overlap, a context has become a generation before its last block can be found.
+      const bool computes = caches_.overlaps() || (is_context(row.state) && !is_first_chunk(row));
+      if (row.in_flight > 0 && computes && t_.side[index].first_block) {
         t_.self_keys.insert(t_.side[index].first_block);
       }
     }
@@ -387,6 +418,10 @@ Status OneLoop::second_phase() {
       continue;
     }
     if (dropped(index)) continue;
+    if (const int32_t reason = caches_.kept_out(index); reason != BERTH_WAIT_NONE) {
+      row.wait_reason = static_cast<int16_t>(reason);
+      continue;
+    }
     const uint64_t key = delays_ && is_first_chunk(row) ? t_.side[index].first_block : 0;
     if (key && t_.self_keys.contains(key)) {
       row.wait_reason = BERTH_WAIT_PREFIX;
@@ -410,13 +445,9 @@ Status OneLoop::second_phase() {
       t_.encoders[plan_.encoders++] = index;
       continue;
     }
-    const bool first = is_first_chunk(row);
     const int32_t before = plan_.contexts;
     const Step step = context(index);
-    if (plan_.contexts == before && first && !dropped(index)) {  // not taken: as if it had never been looked at
-      caches_.drop(index);
-      row.context_cursor = row.cached_tokens = 0;
-    }
+    if (plan_.contexts == before && !dropped(index)) caches_.release(index);
     if (step == Step::kStop) break;
   }
   return Status::kOk;
@@ -437,8 +468,8 @@ OneLoop::Step OneLoop::context(int32_t index) {
   berth_row &row = t_.rows[index];
   const bool first = is_first_chunk(row);
   const int64_t whole = row.prompt_tokens - row.context_cursor;  // before the cache is asked
-  if (!caches_.prepare_context(index)) {
-    row.wait_reason = t_.side[index].cache_tokens < 0 ? BERTH_WAIT_LEASE : BERTH_WAIT_PAGES;
+  if (const int32_t reason = caches_.prepare_context(index); reason != BERTH_WAIT_NONE) {
+    row.wait_reason = static_cast<int16_t>(reason);
     return chunked_ ? Step::kNext : Step::kStop;
   }
   const int64_t remaining = row.prompt_tokens - row.context_cursor;
@@ -466,6 +497,7 @@ OneLoop::Step OneLoop::context(int32_t index) {
   used_ += charged;
   ++taken_;
   row.wait_reason = BERTH_WAIT_NONE;
+  caches_.taken(index);
   t_.contexts[plan_.contexts++] = berth_pick{index, static_cast<int32_t>(size), row.draft_tokens, row.context_cursor};
   if (delays_ && t_.side[index].first_block) t_.self_keys.insert(t_.side[index].first_block);
   return Step::kNext;

@@ -9,13 +9,23 @@ namespace berth {
 class CacheManager {
  public:
   virtual ~CacheManager() = default;
+  // What keeps a row out whatever room there is: berth_wait_reason, asked before anybody gives way for it.
+  virtual int32_t kept_out(int32_t) { return BERTH_WAIT_NONE; }
+  // It is in the batch.
+  virtual void taken(int32_t) {}
+  // It isn't after all: what it was given in this pass goes back.
+  virtual void release(int32_t row) = 0;
+  // Does a launched batch that holds a row write the row's pages, and may the row be launched again meanwhile
+  // (rules.exclusive_flight: it may not)? Else whoever is in flight is out of the loop's hands.
+  virtual bool overlaps() const { return false; }
   // Creates the cache of a first chunk (an index slot, the prefix match, which moves the row's cursor) or finds it, and
-  // makes it resident. False: no slot or no room.
-  virtual bool prepare_context(int32_t row) = 0;
+  // makes it resident. berth_wait_reason: no slot or no room.
+  virtual int32_t prepare_context(int32_t row) = 0;
   // Room for the cursor and so many tokens behind it. False: no room; the cache of a first chunk is no longer resident.
   virtual bool resize_context(int32_t row, int32_t tokens) = 0;
-  // A cache for the prompt and drafts of a request whose KV comes from elsewhere. False: no slot or no room.
-  virtual bool prepare_receive(int32_t row) = 0;
+  // A cache for the prompt and drafts of a request whose KV comes from elsewhere. berth_wait_reason: no slot or no
+  // room.
+  virtual int32_t prepare_receive(int32_t row) = 0;
   // Makes the cache resident, with room for one token and the drafts. False: no room.
   virtual bool allocate_generation(int32_t row) = 0;
   virtual void suspend(int32_t row) = 0;
@@ -28,9 +38,10 @@ class CacheManager {
 class CountedCaches final : public CacheManager {
  public:
   CountedCaches(Table &table, const berth_rules &rules);
-  bool prepare_context(int32_t row) override;
+  void release(int32_t row) override;
+  int32_t prepare_context(int32_t row) override;
   bool resize_context(int32_t row, int32_t tokens) override;
-  bool prepare_receive(int32_t row) override;
+  int32_t prepare_receive(int32_t row) override;
   bool allocate_generation(int32_t row) override;
   void suspend(int32_t row) override;
   void drop(int32_t row) override;

@@ -89,6 +89,15 @@ class PageSlots {
   }
   void put(int32_t slot, uint64_t epoch) noexcept { put(&slot, 1, epoch); }
 
+  // Of its slots those marked are taken from the beginning on.
+  void begin(std::span<const uint8_t> taken, uint64_t completed) noexcept {
+    issued_ = capacity_;
+    completed_ = completed;
+    for (int32_t slot = 0; slot < capacity_; ++slot) {
+      if (taken[static_cast<size_t>(slot)] == 0) ready_.push(&slot, 1);
+    }
+  }
+
   // All epochs up to that one have completed.
   void complete(uint64_t epoch) noexcept {
     completed_ = std::max(completed_, epoch);

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/oneloop.hpp"
+#include "core/selection.hpp"
+
 namespace berth {
 
 namespace {
@@ -67,11 +70,12 @@ berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   berth_rules rules{};
   rules.struct_size = sizeof rules;
   rules.set = core.policy_set;
-  rules.stages = BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
+  rules.stages = core.one_loop ? BERTH_STAGE_ONE_LOOP : BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
   rules.capacity = core.capacity;
   // What may hold KV. Without a transceiver nobody holds any who isn't in the batch or behind it: leases limit that.
   // Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a seat is reached).
-  const bool counted = core.transceiver && core.policy_set == BERTH_SET_BERTH;
+  const bool counted = (core.transceiver && core.policy_set == BERTH_SET_BERTH) ||
+                       (core.capacity == BERTH_POLICY_MAX_REQUESTS && !core.selects);  // it has nothing else
   rules.max_requests = counted ? core.max_resident : std::numeric_limits<int32_t>::max();
   rules.lookahead = 1;
   rules.range_begin = BERTH_STATE_CONTEXT_INIT;
@@ -81,6 +85,7 @@ berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   rules.max_num_tokens = core.max_num_tokens;
   rules.chunking = core.chunking;
   rules.chunk_unit = 1;
+  rules.tokens_per_block = rules.gpu_pages = rules.leases = rules.tier_below = 1;  // its caches are this core's
   rules.exclusive_flight = core.exclusive_flight;
   rules.prefix_sharing = core.prefix_sharing;
   rules.reuse = kv.counted() ? 0 : BERTH_CACHE_SELF;
@@ -103,8 +108,10 @@ bool RankCore::valid(const berth_core_config &c) {
          c.padding <= BERTH_PAD_BOTH && flag(c.transceiver) && (c.exclusive_flight == 1 || c.pending_batches <= 1) &&
          (c.chunking == BERTH_CHUNK_NONE || c.chunking == BERTH_CHUNK_FCFS) && c.tokens_per_block >= 1 &&
          c.pages >= -1 && (c.policy_set == BERTH_SET_TRTLLM || c.policy_set == BERTH_SET_BERTH) &&
-         c.capacity >= BERTH_POLICY_GUARANTEED_NO_EVICT && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
+         c.capacity >= BERTH_POLICY_MAX_REQUESTS && c.capacity <= BERTH_POLICY_STATIC_BATCH &&
          (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing) &&
+         flag(c.one_loop) && flag(c.selects) &&
+         (c.one_loop == 0 || (c.capacity == BERTH_POLICY_MAX_UTILIZATION && c.selects == 0)) &&
          c.pad_count >= BERTH_PAD_ACTIVE && c.pad_count <= BERTH_PAD_SCHEDULABLE && c.reserved == 0;
 }
 
@@ -169,7 +176,8 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       slot_size_(static_cast<size_t>(ring_size_)),
       slot_busy_(static_cast<size_t>(ring_size_)),
       pipe_(static_cast<size_t>(ring_size_)),
-      claims_(2 * static_cast<size_t>(config.rows) + 2) {
+      claims_(2 * static_cast<size_t>(config.rows) + 2),
+      in_order_(static_cast<size_t>(config.rows) + 1) {
   for (int32_t i = 0; i < config.rows; ++i) free_rows_[i] = config.rows - 1 - i;  // lowest row on top
   berth_row &dummy = rows_[dummy_];
   dummy.request_id = std::numeric_limits<uint64_t>::max();
@@ -245,20 +253,80 @@ RankCore::Fit RankCore::fits(int32_t state, int32_t prompt_tokens, int32_t max_n
   return Fit{BERTH_WAIT_NONE, 0, 0};
 }
 
+// ---------------------------------------------------------------------------------------- the one loop
+
+// A cache takes the pages of its whole prompt at once, so that no context stands still in the middle of its prompt; one
+// that is suspended leaves its pages and comes back as a context, which finds what of it is still there.
+class RankCore::LoopCaches final : public CacheManager {
+ public:
+  explicit LoopCaches(RankCore &core) : core_(core) {}
+
+  int32_t kept_out(int32_t row) override {
+    if (core_.rows_[row].lease < 0) core_.look(row);
+    return core_.rows_[row].seat < 0 && core_.seats_.used() == core_.seats_.capacity() ? BERTH_WAIT_SEAT
+                                                                                       : BERTH_WAIT_NONE;
+  }
+  void taken(int32_t row) override { core_.claim(row, true); }
+  void release(int32_t row) override { core_.give_back(row); }
+  bool overlaps() const override { return true; }
+  int32_t prepare_context(int32_t row) override { return core_.claim(row, true); }
+  bool resize_context(int32_t, int32_t) override { return true; }
+  int32_t prepare_receive(int32_t row) override {
+    core_.look(row);
+    return core_.claim(row, false);
+  }
+  bool allocate_generation(int32_t row) override {
+    const int64_t end = core_.end_of_step(row);
+    if (end <= core_.pages_.room(row)) return true;
+    for (int32_t p = 0; p < core_.pages_.pools(); ++p) {
+      const int32_t pages = core_.table_.demands(row)[p].one_step;
+      if (pages > 0 && pages > core_.pages_.free(p)) return false;
+    }
+    return core_.grow(row, end);
+  }
+  void suspend(int32_t row) override {
+    int64_t freed[kMaxPools] = {};
+    core_.pause(row, freed);
+  }
+  void drop(int32_t row) override { suspend(row); }
+  bool resident(int32_t row) const override { return core_.rows_[row].lease >= 0; }
+  bool tier_below() const override { return true; }
+
+ private:
+  RankCore &core_;
+};
+
 // ---------------------------------------------------------------------------------------- schedule
 
 Status RankCore::schedule() {
+  if (config_.selects) return Status::kState;
+  if (const Status entered = enter(); entered != Status::kOk) return entered;
+  LoopCaches caches(*this);
+  const Status planned = config_.one_loop ? table_.run(rules_, caches) : table_.run(rules_, this);
+  return planned == Status::kOk ? build_batch() : planned;
+}
+
+Status RankCore::begin() {
+  if (!config_.selects) return Status::kState;
+  if (const Status entered = enter(); entered != Status::kOk) return entered;
+  begin_selection(table_, rules_, *this);
+  phase_ = Phase::kSelect;
+  return Status::kOk;
+}
+
+Status RankCore::select() {
+  if (phase_ != Phase::kSelect) return Status::kState;
+  if (const Status selected = run_selection(table_, rules_, *this); selected != Status::kOk) return selected;
+  return build_batch();
+}
+
+// All that comes before it is decided who runs.
+Status RankCore::enter() {
   if (phase_ != Phase::kSchedule) return Status::kState;
   if (!inboxes_valid()) return Status::kArgument;
   if (iteration_.admits > static_cast<int32_t>(free_rows_.size())) return Status::kExhausted;
   berth_iteration &it = iteration_;
-  it.done = it.receives = it.stale_changes = it.tokens_out = 0;
-  it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
-  it.launched = it.due = it.paused = it.short_of_pages = it.pad_short = it.encodes = 0;
-  it.batch_hash = 0;
-  it.due_slot = it.launched_slot = -1;
-  std::memset(it.deferred, 0, sizeof it.deferred);
-  claim_count_ = 0;
+  clear_outboxes();
 
   // The caller knows which rows they get, and may have put tokens there: taken before anybody leaves.
   for (int32_t i = 0; i < it.admits; ++i) {
@@ -268,23 +336,21 @@ Status RankCore::schedule() {
   apply_changes();
   admit();
   it.resident = active_count_;
-  const bool idle = needs_pad_before();
-  const Status built = build_batch();
-  if (built != Status::kOk) return built;
-  // A dummy's pages come last: before, it could keep who needs all of them from its transfer for ever.
-  if (idle && place_dummy(it.dummy_role)) {
-    it.padded = 1;
-  } else if (!idle && needs_pad_after() && place_dummy(BERTH_DUMMY_GENERATION)) {
-    it.padded = 2;
-  }
-  count_encoders();
-  it.stuck = stuck() ? 1 : 0;
-  it.batch = slot_size_[building_];
-  it.batch_slot = building_;
-  if (it.real > 0) mix(it.batch_hash);
+  idle_ = needs_pad_before();
+  open_plan();
   it.admits = it.changes = 0;
-  phase_ = Phase::kLaunch;
   return Status::kOk;
+}
+
+void RankCore::clear_outboxes() {
+  berth_iteration &it = iteration_;
+  it.done = it.receives = it.stale_changes = it.tokens_out = 0;
+  it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
+  it.launched = it.due = it.paused = it.short_of_pages = it.pad_short = it.encodes = 0;
+  it.batch_hash = 0;
+  it.due_slot = it.launched_slot = -1;
+  std::memset(it.deferred, 0, sizeof it.deferred);
+  claim_count_ = 0;
 }
 
 bool RankCore::inboxes_valid() const {
@@ -294,7 +360,8 @@ bool RankCore::inboxes_valid() const {
   for (int32_t i = 0; i < it.admits; ++i) {
     const berth_admit &a = admits_[i];
     if (a.state != BERTH_STATE_CONTEXT_INIT && a.state != BERTH_STATE_GENERATION_INIT) return false;
-    if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0 || a.children < 0) return false;
+    if (a.prompt_tokens < 1 || a.max_new_tokens < 1 || a.load_tokens < 0) return false;
+    if (a.children < -kMaxRows || a.children > kMaxRows) return false;
     if (a.cached_tokens < 0 || a.cached_tokens > a.prompt_tokens) return false;
     if (a.encoder_tokens < 0 || (a.encoder_tokens > 0 && !is_context(a.state))) return false;
     if (!countable(a.prompt_tokens, a.max_new_tokens)) return false;
@@ -318,10 +385,16 @@ void RankCore::apply_changes() {
     berth_row &row = rows_[change.row];
     const bool live = (row.flags & BERTH_ROW_LIVE) && row.request_id == change.request_id && !end_kind_[change.row];
     const bool in_transfer = live && row.state == BERTH_STATE_GENERATION_TRANSFER;
-    const bool expected = change.kind == BERTH_CHANGE_CANCEL ||
-                          (change.kind == BERTH_CHANGE_ENCODED ? (row.flags & BERTH_ROW_ENCODER_RUNNING) : in_transfer);
+    const bool anywhere =
+        change.kind == BERTH_CHANGE_CANCEL || change.kind == BERTH_CHANGE_HOLD || change.kind == BERTH_CHANGE_RESUME;
+    const bool expected =
+        anywhere || (change.kind == BERTH_CHANGE_ENCODED ? (row.flags & BERTH_ROW_ENCODER_RUNNING) != 0 : in_transfer);
     if (!live || !expected) {
       ++iteration_.stale_changes;
+      continue;
+    }
+    if (change.kind == BERTH_CHANGE_HOLD || change.kind == BERTH_CHANGE_RESUME) {
+      hold(row, change.kind == BERTH_CHANGE_HOLD);
       continue;
     }
     if (change.kind == BERTH_CHANGE_ENCODED) {
@@ -346,6 +419,12 @@ void RankCore::apply_changes() {
     }
   }
   drop_ended();
+}
+
+void RankCore::hold(berth_row &row, bool held) {
+  if (((row.flags & BERTH_ROW_HELD) != 0) == held) return;
+  row.flags ^= BERTH_ROW_HELD;
+  held_ += held ? 1 : -1;
 }
 
 void RankCore::admit() {
@@ -389,8 +468,9 @@ void RankCore::admit() {
   }
 }
 
-// Is that work that keeps a rank from being padded?
+// Is that work that keeps a rank from being padded? Who is held isn't: a reader that is slow must not stop the fleet.
 bool RankCore::counts_as_work(const berth_row &row) const {
+  if (row.flags & BERTH_ROW_HELD) return false;
   switch (config_.pad_count) {
     case BERTH_PAD_ACTIVE: return true;
     case BERTH_PAD_KV_HERE:
@@ -476,7 +556,8 @@ void RankCore::start_encoders() {
   encoders_.clear();
 }
 
-Status RankCore::build_batch() {
+// What a plan goes by besides rows and rules.
+void RankCore::open_plan() {
   building_ = static_cast<int32_t>(std::find(slot_busy_.begin(), slot_busy_.end(), 0) - slot_busy_.begin());
   slot_size_[building_] = 0;
   table_.schedule.active = active_count_;
@@ -494,11 +575,13 @@ Status RankCore::build_batch() {
       if (rows_[active_[i]].state == BERTH_STATE_RETIRING) ++rules_.max_requests;
     }
   }
-  const Status status = table_.run(rules_, this);
-  if (status != Status::kOk) return status;
+  set_held_aside();
+}
 
+Status RankCore::build_batch() {
   const berth_schedule &plan = table_.schedule;
   std::copy(std::begin(plan.deferred), std::end(plan.deferred), iteration_.deferred);
+  take_held_back();
   start_receives();
   count_deferrals();
   for (int32_t i = 0; i < plan.generations; ++i) {
@@ -519,7 +602,39 @@ Status RankCore::build_batch() {
     rows_[pick.row].context_chunk = pick.tokens;
     put(pick.row, BERTH_ENTRY_CONTEXT, pick.tokens, pick.position);
   }
+  berth_iteration &it = iteration_;
+  // A dummy's pages come last: before, it could keep who needs all of them from its transfer for ever.
+  if (idle_ && place_dummy(it.dummy_role)) {
+    it.padded = 1;
+  } else if (!idle_ && needs_pad_after() && place_dummy(BERTH_DUMMY_GENERATION)) {
+    it.padded = 2;
+  }
+  count_encoders();
+  it.stuck = stuck() ? 1 : 0;
+  it.batch = slot_size_[building_];
+  it.batch_slot = building_;
+  if (it.real > 0) mix(it.batch_hash);
+  phase_ = Phase::kLaunch;
   return Status::kOk;
+}
+
+// The scheduler doesn't see who is held. What they hold is theirs: it is accounted for where it was given.
+void RankCore::set_held_aside() {
+  if (held_ == 0) return;
+  const int32_t n = table_.schedule.active;
+  std::copy_n(active_.begin(), n, in_order_.begin());
+  const auto end = std::remove_if(active_.begin(), active_.begin() + n,
+                                  [this](int32_t row) { return (rows_[row].flags & BERTH_ROW_HELD) != 0; });
+  table_.schedule.active = static_cast<int32_t>(end - active_.begin());
+}
+
+void RankCore::take_held_back() {
+  if (held_ == 0) return;
+  const int32_t n = active_count_;
+  std::copy_n(in_order_.begin(), n, active_.begin());
+  for (int32_t i = 0; i < n; ++i) {
+    if (rows_[active_[i]].flags & BERTH_ROW_HELD) defer(active_[i], BERTH_WAIT_READER);
+  }
 }
 
 // What starts to receive here stays started whatever the vote says: its claim isn't among those that go back.
@@ -598,12 +713,16 @@ int32_t RankCore::look(int32_t index) {
   return counts && resident_ >= config_.max_resident ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
 }
 
+// Tokens that there must be room for when a generation runs.
+int64_t RankCore::end_of_step(int32_t index) const {
+  const berth_row &row = rows_[index];
+  return int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+}
+
 // Without a promise: what its next step takes.
 void RankCore::ask_for_next(int32_t index) {
-  const berth_row &row = rows_[index];
-  if (row.flags & BERTH_ROW_STAYS) return;
-  const int64_t end =
-      int64_t{row.prompt_tokens} + row.generated_tokens + row.pending_tokens + row.beam_width + row.draft_tokens - 1;
+  if (rows_[index].flags & BERTH_ROW_STAYS) return;
+  const int64_t end = end_of_step(index);
   berth_demand *demand = &table_.demand[static_cast<size_t>(index) * pages_.pools()];
   if (end > pages_.room(index)) {
     pages_.step(index, end, demand);
@@ -776,7 +895,7 @@ Status RankCore::launch() {
   if (it.due_slot >= 0) {
     const size_t first = static_cast<size_t>(it.due_slot) * batch_capacity_;
     std::memset(&results_[first], 0, static_cast<size_t>(it.due));
-    if (caches_) std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
+    std::fill_n(sampled_.begin() + static_cast<std::ptrdiff_t>(first), it.due, -1);
   }
   phase_ = Phase::kSettle;
   return Status::kOk;
@@ -860,6 +979,27 @@ Status RankCore::settle() {
   return Status::kOk;
 }
 
+// What a runner made of these batches is nothing: their requests end here, in an iteration that runs nothing else.
+Status RankCore::fault(int32_t launched, int32_t collected) {
+  if (phase_ != Phase::kSchedule) return Status::kState;
+  for (const int32_t slot : {launched, collected}) {
+    if (slot < -1 || slot >= ring_size_) return Status::kArgument;
+  }
+  clear_outboxes();
+  for (const int32_t slot : {launched, collected}) {
+    for (int32_t i = 0; slot >= 0 && i < slot_size_[slot]; ++i) {
+      const berth_entry &entry = batch_of(slot)[i];
+      const berth_row &row = rows_[entry.row];
+      if (entry.kind == BERTH_ENTRY_DUMMY || !(row.flags & BERTH_ROW_LIVE) || end_kind_[entry.row]) continue;
+      mix(~row.request_id);
+      end(entry.row, BERTH_END_FAILED);
+    }
+  }
+  drop_ended();
+  describe();
+  return Status::kOk;
+}
+
 // What the launched batch computes is history for the next one.
 void RankCore::move_on() {
   kv_.epoch(launches_, settled_launch_);
@@ -884,6 +1024,9 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
     }
     return;
   }
+  const uint8_t result = results_[static_cast<size_t>(slot) * batch_capacity_ + index];
+  if (result & BERTH_RESULT_FAILED) return end(entry.row, BERTH_END_FAILED);
+  if (result & BERTH_RESULT_VOID) return;
   if (caches_) {
     const int32_t token = sampled_[static_cast<size_t>(slot) * batch_capacity_ + index];
     if (makes_token && token != -1) pages_.append(entry.row, row.prompt_tokens + row.generated_tokens, token);
@@ -895,8 +1038,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   if (!makes_token) return;
   ++row.generated_tokens;
   ++iteration_.tokens_out;
-  const bool stopped = results_[static_cast<size_t>(slot) * batch_capacity_ + index] & 1;
-  if (stopped || row.generated_tokens >= row.max_new_tokens) end(entry.row, BERTH_END_FINISHED);
+  if ((result & BERTH_RESULT_STOP) || row.generated_tokens >= row.max_new_tokens) end(entry.row, BERTH_END_FINISHED);
 }
 
 // Spec 01 section 1: predictive, from the token count alone.
@@ -916,6 +1058,7 @@ void RankCore::end(int32_t index, int32_t kind) {
   berth_row &row = rows_[index];
   end_kind_[index] = static_cast<uint8_t>(kind);
   if (kind == BERTH_END_FINISHED) row.state = BERTH_STATE_COMPLETE;
+  hold(row, false);
   if ((row.flags & BERTH_ROW_ENCODER_PENDING) && !(row.flags & BERTH_ROW_ENCODER_RUNNING)) std::erase(encoders_, index);
   row.flags |= BERTH_ROW_FINISHED;
   ended_in_active_ = true;

@@ -37,13 +37,18 @@ class RankCore final : private SeatGate {
   Fit fits(int32_t state, int32_t prompt_tokens, int32_t max_new_tokens) const;
 
   Status schedule();
+  Status begin();
+  Status select();
   Status launch();
   Status settle();
+  Status fault(int32_t launched, int32_t collected);
   void map(berth_core_memory &out);
+  void map(berth_table_memory &out) { table_.map(out); }
   Status prepare(berth_kv_batch &batch);
 
  private:
-  enum class Phase { kSchedule, kLaunch, kSettle };
+  class LoopCaches;
+  enum class Phase { kSchedule, kSelect, kLaunch, kSettle };
   enum Taken : int32_t { kSeat = 1, kLease = 2 /* and its pages */, kGrowth = 4 };
   struct Claim {
     int32_t row;
@@ -53,6 +58,10 @@ class RankCore final : private SeatGate {
 
   // schedule
   bool inboxes_valid() const;
+  void clear_outboxes();
+  void hold(berth_row &row, bool held);
+  void set_held_aside();
+  void take_held_back();
   void apply_changes();
   void admit();
   bool needs_pad_before() const;
@@ -67,6 +76,8 @@ class RankCore final : private SeatGate {
   void give_back(int32_t row) override;
   int32_t look(int32_t row) override;
   void pause(int32_t row, int64_t *freed) override;
+  Status enter();
+  void open_plan();
   Status build_batch();
   void start_receives();
   void count_deferrals();
@@ -96,6 +107,7 @@ class RankCore final : private SeatGate {
   static int64_t longest_context(int64_t prompt_tokens, int64_t max_new_tokens);
   bool stays(int64_t prompt_tokens, int64_t max_new_tokens) const;
   RankPages::Request request_of(int32_t row) const;
+  int64_t end_of_step(int32_t row) const;
   void ask_for_next(int32_t row);
   void note_pages(int32_t row);
   void remove_dummy();
@@ -128,7 +140,9 @@ class RankCore final : private SeatGate {
   std::vector<int32_t> &active_;
   int32_t active_count_ = 0;
   bool dummy_active_ = false;
+  bool idle_ = false;  // nothing here keeps it from being padded
   bool ended_in_active_ = false;
+  int32_t held_ = 0;            // rows that whoever reads their output holds
   int32_t held_after_end_ = 0;  // rows that ended while a launched batch held them
   uint64_t admissions_ = 0;
 
@@ -154,6 +168,7 @@ class RankCore final : private SeatGate {
   int32_t building_ = 0;  // ring slot of the batch being built
   std::vector<Claim> claims_;
   int32_t claim_count_ = 0;
+  std::vector<int32_t> in_order_;  // the active list, while those who are held are out of it
 };
 
 }  // namespace berth

@@ -17,6 +17,9 @@ enum class Status : int32_t {
   kState = 8,
   kSkipped = 9,
   kRow = 10,
+  kPending = 11,
+  kMissing = 12,
+  kIo = 13,
 };
 
 }  // namespace berth

@@ -289,13 +289,15 @@ int32_t Table::rule_defect(const berth_rules &r) const {
   return 0;
 }
 
-Status Table::run(const berth_rules &rules, SeatGate *gate) {
-  if (rules.struct_size != sizeof(berth_rules) || rule_defect(rules) != 0) return Status::kArgument;
+bool Table::fit_to_run(const berth_rules &rules) const {
+  const berth_schedule &s = schedule;
+  return rules.struct_size == sizeof(berth_rules) && rule_defect(rules) == 0 && s.active >= 0 &&
+         static_cast<size_t>(s.active) <= rows.size() && s.fitting >= 0 &&
+         static_cast<size_t>(s.fitting) <= rows.size();
+}
+
+void Table::begin_pass() {
   berth_schedule &s = schedule;
-  if (s.active < 0 || static_cast<size_t>(s.active) > rows.size()) return Status::kArgument;
-  if (s.fitting < 0 || static_cast<size_t>(s.fitting) > rows.size()) return Status::kArgument;
-  const bool selects = rules.stages != BERTH_STAGE_BATCH;  // else the caller did
-  if (selects) s.receiving = s.paused = 0;
   s.recomputed = s.encoders = s.contexts = s.generations = s.stalled = 0;
   s.batch_tokens = 0;
   s.row = -1;
@@ -303,26 +305,43 @@ Status Table::run(const berth_rules &rules, SeatGate *gate) {
   std::memset(s.deferred, 0, sizeof s.deferred);
   std::memset(s.short_of, 0, sizeof s.short_of);
   ++epoch;
+}
 
-  Status status = Status::kOk;
-  if (rules.stages == BERTH_STAGE_ONE_LOOP) {
-    status = run_one_loop(*this, rules);
-  } else {
-    if (rules.stages & BERTH_STAGE_CAPACITY) {
-      status = run_capacity(*this, rules, gate);  // the batch stage too, if it is wanted: in the same pass
-    } else if (rules.stages & BERTH_STAGE_BATCH) {
-      status = run_microbatch(*this, rules, {fitting.data(), static_cast<size_t>(s.fitting)});
-    }
-    if (status == Status::kOk && (rules.stages & BERTH_STAGE_BATCH_ACTIVE)) {
-      status = run_microbatch(*this, rules, {active.data(), static_cast<size_t>(s.active)});
-    }
-  }
-  if (status != Status::kOk) {  // nothing is scheduled
+// With an error nothing is scheduled.
+Status Table::done(Status status, bool selects) {
+  berth_schedule &s = schedule;
+  if (status != Status::kOk) {
     if (selects) s.fitting = s.receiving = s.paused = 0;
     s.recomputed = s.encoders = s.contexts = s.generations = 0;
     s.batch_tokens = 0;
   }
   return status;
+}
+
+Status Table::run(const berth_rules &rules, SeatGate *gate) {
+  if (!fit_to_run(rules)) return Status::kArgument;
+  berth_schedule &s = schedule;
+  const bool selects = rules.stages != BERTH_STAGE_BATCH;  // else the caller did
+  if (selects) s.receiving = s.paused = 0;
+  begin_pass();
+  if (rules.stages == BERTH_STAGE_ONE_LOOP) return done(run_one_loop(*this, rules), selects);
+  Status status = Status::kOk;
+  if (rules.stages & BERTH_STAGE_CAPACITY) {
+    status = run_capacity(*this, rules, gate);  // the batch stage too, if it is wanted: in the same pass
+  } else if (rules.stages & BERTH_STAGE_BATCH) {
+    status = run_microbatch(*this, rules, {fitting.data(), static_cast<size_t>(s.fitting)});
+  }
+  if (status == Status::kOk && (rules.stages & BERTH_STAGE_BATCH_ACTIVE)) {
+    status = run_microbatch(*this, rules, {active.data(), static_cast<size_t>(s.active)});
+  }
+  return done(status, selects);
+}
+
+Status Table::run(const berth_rules &rules, CacheManager &caches) {
+  if (!fit_to_run(rules) || rules.stages != BERTH_STAGE_ONE_LOOP) return Status::kArgument;
+  schedule.receiving = schedule.paused = 0;
+  begin_pass();
+  return done(run_one_loop(*this, rules, caches), true);
 }
 
 }  // namespace berth

@@ -78,6 +78,8 @@ class SeatGate {
   virtual void give_back(int32_t row) = 0;
 };
 
+class CacheManager;
+
 class Table {
  public:
   static bool valid(const berth_table_config &config, const berth_pool *pools);
@@ -94,6 +96,10 @@ class Table {
   // The first field of the rules that isn't possible here, as a 1-based position behind struct_size; 0: none.
   int32_t rule_defect(const berth_rules &rules) const;
   Status run(const berth_rules &rules, SeatGate *gate = nullptr);
+  // The one loop with caches that aren't counted in the table.
+  Status run(const berth_rules &rules, CacheManager &caches);
+  // Forgets the last plan: a pass begins. What the caller selected stays.
+  void begin_pass();
 
   // ---- what the passes use ----
 
@@ -159,6 +165,9 @@ class Table {
   int32_t page_ref_base[kMaxPools] = {};
 
  private:
+  bool fit_to_run(const berth_rules &rules) const;
+  Status done(Status status, bool selects);
+
   int32_t held_capacity_;
 };
 

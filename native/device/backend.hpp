@@ -63,6 +63,28 @@ class Backend {
 
   virtual std::byte *pool(int32_t level, int32_t pool) noexcept = 0;  // null: no memory there
   virtual const int32_t *table(int32_t life_cycle) const noexcept = 0;
+
+  // Of the pool group's memory on a level so many slots are used from now on; it was made for the most.
+  virtual void resize(int32_t level, int32_t group, int64_t slots) noexcept {
+    static_cast<void>(level), static_cast<void>(group), static_cast<void>(slots);
+  }
+
+  // ---- The disk level, if it is more than counted. Nobody waits for its transfers: they are numbered 1, 2, 3 ... as
+  // they are started, in the order of the stream, and the owner of the pages asks which have finished.
+
+  // Transfers under way at most: started, and their outcome not looked at. 0: copy() does for the disk level too.
+  virtual int32_t transfers() const noexcept { return 0; }
+  // The next transfer, from or to the disk level, not before transfer after (0: none) has ended. What a transfer to the
+  // disk reads is the caller's again with the next step of the stream, what one from it writes when it has finished.
+  virtual void start(const PageCopy &copy, uint64_t after) noexcept {
+    static_cast<void>(copy), static_cast<void>(after);
+  }
+  // The word that says up to which number all have ended; other threads move it. Null: no transfers.
+  virtual const uint64_t *finished() const noexcept { return nullptr; }
+  // 0 or errno of a transfer that has.
+  virtual int32_t outcome(uint64_t number) const noexcept { return static_cast<void>(number), 0; }
+  // Blocks until the transfers up to number have finished; returns at once where nothing would make them.
+  virtual void wait(uint64_t number) noexcept { static_cast<void>(number); }
 };
 
 }  // namespace berth::device

@@ -2,6 +2,7 @@
 #include "device/host.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -54,6 +55,8 @@ IndexRow best_index_row() noexcept {
   return index_row_any;
 }
 
+constexpr int64_t kFileAlignment = 4096;
+
 int64_t *longs(uint64_t address) noexcept { return reinterpret_cast<int64_t *>(static_cast<uintptr_t>(address)); }
 
 }  // namespace
@@ -68,7 +71,21 @@ HostBackend::Memory::~Memory() {
   if (base != nullptr) munmap(base, size);
 }
 
-HostBackend::HostBackend(const Config &config)
+int64_t HostBackend::disk_bytes(const KvLayout &layout, std::span<const int64_t> slots) noexcept {
+  int64_t total = 0;
+  for (const KvLayout::Pool &pool : layout.pools()) {
+    const int64_t n = slots[static_cast<size_t>((kLevels - 1) * layout.groups() + pool.group)];
+    int64_t bytes;
+    if (__builtin_mul_overflow(n, pool.slot_bytes, &bytes) || __builtin_add_overflow(total, bytes, &total) ||
+        __builtin_add_overflow(total, kFileAlignment - 1, &total)) {
+      return -1;
+    }
+    total &= -kFileAlignment;
+  }
+  return total;
+}
+
+HostBackend::HostBackend(const Config &config, Disk disk)
     : layout_(*config.layout),
       rows_(config.rows),
       max_blocks_(config.max_blocks),
@@ -82,7 +99,7 @@ HostBackend::HostBackend(const Config &config)
       for (size_t p = 0; p < layout_.pools().size(); ++p) {
         const KvLayout::Pool &pool = layout_.pools()[p];
         const int64_t slots = slots_[static_cast<size_t>(level * layout_.groups() + pool.group)];
-        if (slots > 0) {
+        if (slots > 0 && (level + 1 < kLevels || !disk.file)) {
           pools_[static_cast<size_t>(level) * layout_.pools().size() + p] =
               Memory(static_cast<size_t>(slots * pool.slot_bytes));
         }
@@ -93,6 +110,21 @@ HostBackend::HostBackend(const Config &config)
     tables_.emplace_back(static_cast<size_t>(rows_) * static_cast<size_t>(max_blocks_));
     std::memset(tables_.back().data(), 0xff, tables_.back().size() * sizeof(int32_t));
   }
+  if (!disk.file) return;
+  file_ = std::move(disk.file);
+  int64_t at = 0;
+  for (const KvLayout::Pool &pool : layout_.pools()) {
+    disk_offsets_.push_back(at);
+    at += slots_[static_cast<size_t>((kLevels - 1) * layout_.groups() + pool.group)] * pool.slot_bytes;
+    at = (at + kFileAlignment - 1) & -kFileAlignment;
+    staging_bytes_ = std::max(staging_bytes_, static_cast<size_t>(layout_.slot_bytes(pool.group)));
+  }
+  const size_t depth = static_cast<size_t>(disk.depth);
+  transfers_.resize(depth);
+  if (staging_bytes_ > std::numeric_limits<size_t>::max() / depth) throw std::bad_alloc();
+  staging_pages_ = Memory(mode_ == Mode::kEmulation ? 1 : depth * staging_bytes_);
+  IoPool::Worker &worker = *this;
+  io_ = std::make_unique<IoPool>(disk.depth, mode_ == Mode::kEmulation ? 0 : disk.threads, worker);
 }
 
 std::byte *HostBackend::pool(int32_t level, int32_t pool) noexcept {
@@ -101,6 +133,19 @@ std::byte *HostBackend::pool(int32_t level, int32_t pool) noexcept {
 
 const int32_t *HostBackend::table(int32_t life_cycle) const noexcept {
   return tables_[static_cast<size_t>(life_cycle)].data();
+}
+
+// What is behind them goes back to the system, but not under steps that may still read it.
+void HostBackend::resize(int32_t level, int32_t group, int64_t slots) noexcept {
+  if (mode_ == Mode::kEmulation) return;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (size_t p = 0; p < layout_.pools().size(); ++p) {
+    const KvLayout::Pool &pool = layout_.pools()[p];
+    const Memory &memory = pools_[static_cast<size_t>(level) * layout_.pools().size() + p];
+    if (pool.group != group || memory.base == nullptr) continue;
+    const size_t used = (static_cast<size_t>(slots * pool.slot_bytes) + page - 1) / page * page;
+    if (used < memory.size) madvise(memory.base + used, memory.size - used, MADV_DONTNEED);
+  }
 }
 
 // Where there is no memory for a snapshot, what is under way happens first and then this: the stream's order stands.
@@ -195,6 +240,7 @@ int32_t HostBackend::run(int32_t n) noexcept {
         if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(step.values));
         break;
       case Step::Kind::kCopy: do_copy(step.copy); break;
+      case Step::Kind::kTransfer: io_->step(); break;
       case Step::Kind::kGather:
         do_gather(step.gather);
         --gathers_;
@@ -226,6 +272,54 @@ void HostBackend::do_copy(const PageCopy &copy) noexcept {
     std::memmove(to + int64_t{copy.to_slot} * pool.slot_bytes, from + int64_t{copy.from_slot} * pool.slot_bytes,
                  static_cast<size_t>(pool.slot_bytes));
   }
+}
+
+// In the stream's order: what is read here is the page as the steps before have left it.
+void HostBackend::start(const PageCopy &copy, uint64_t after) noexcept {
+  const size_t at = place(io_->submitted() + 1);
+  transfers_[at] = copy;
+  if (mode_ == Mode::kEmulation) {
+    io_->submit(after);
+    try {
+      Step step{};
+      step.kind = Step::Kind::kTransfer;
+      push(std::move(step));
+    } catch (const std::bad_alloc &) {
+      run(std::numeric_limits<int32_t>::max());
+      io_->step();
+    }
+    return;
+  }
+  if (copy.to_level == kLevels - 1) {
+    std::byte *to = staging_pages_.base + at * staging_bytes_;
+    for (size_t p = 0; p < layout_.pools().size(); ++p) {
+      const KvLayout::Pool &pool = layout_.pools()[p];
+      if (pool.group != copy.group) continue;
+      const size_t n = static_cast<size_t>(pool.slot_bytes);
+      std::memcpy(to, this->pool(copy.from_level, static_cast<int32_t>(p)) + copy.from_slot * pool.slot_bytes, n);
+      to += n;
+    }
+  }
+  io_->submit(after);
+}
+
+int32_t HostBackend::perform(uint64_t number) noexcept {
+  const PageCopy &copy = transfers_[place(number)];
+  const bool write = copy.to_level == kLevels - 1;
+  std::byte *staged = staging_pages_.base + place(number) * staging_bytes_;
+  for (size_t p = 0; p < layout_.pools().size(); ++p) {
+    const KvLayout::Pool &pool = layout_.pools()[p];
+    if (pool.group != copy.group) continue;
+    const size_t n = static_cast<size_t>(pool.slot_bytes);
+    const int32_t level = write ? copy.from_level : copy.to_level;
+    const int64_t slot = write ? copy.from_slot : copy.to_slot;
+    const int64_t offset = disk_offsets_[p] + (write ? copy.to_slot : copy.from_slot) * pool.slot_bytes;
+    std::byte *page = this->pool(level, static_cast<int32_t>(p)) + slot * pool.slot_bytes;
+    if (write && mode_ == Mode::kSynchronous) page = std::exchange(staged, staged + n);
+    const int32_t error = write ? write_all(*file_, {page, n}, offset) : read_all(*file_, {page, n}, offset);
+    if (error != 0) return error;
+  }
+  return 0;
 }
 
 void HostBackend::do_gather(const Gather &gather) noexcept {

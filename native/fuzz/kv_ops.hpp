@@ -14,7 +14,10 @@
 #include <tuple>
 #include <vector>
 
+#include "abi/kv.hpp"
 #include "berth/berth.h"
+#include "device/host.hpp"
+#include "test/faulty_file.hpp"
 
 namespace berth::test {
 
@@ -99,13 +102,54 @@ struct Layout {
   int32_t status;
 };
 
+// A disk level in the directory for temporary files.
+inline berth_kv_disk kv_disk(const char *directory, int32_t threads = 2, int32_t depth = 16) {
+  berth_kv_disk disk{};
+  disk.struct_size = sizeof disk;
+  disk.threads = threads;
+  disk.depth = depth;
+  disk.directory_address = reinterpret_cast<uintptr_t>(directory);
+  disk.directory_bytes = static_cast<int64_t>(std::strlen(directory));
+  return disk;
+}
+inline const char *temporary_directory() {
+  const char *directory = std::getenv("TMPDIR");
+  return directory == nullptr ? "/tmp" : directory;
+}
+
+// A cache whose disk fails.
+inline berth_kv_t faulty_kv(const berth_kv_config &c, const std::vector<berth_kv_buffer> &b,
+                            const std::vector<int64_t> &pages, const FaultyFile::Faults &faults, int32_t threads = 2,
+                            int32_t depth = 16, std::vector<int64_t> most = {}) {
+  if (most.empty()) most = pages;
+  KvLayout layout;
+  int32_t bad;
+  REQUIRE(KvLayout::plan(b, c.tokens_per_block, layout, bad) == Status::kOk && KvCache::valid(c, layout, pages));
+  device::HostBackend::Disk disk;
+  disk.file = std::make_unique<FaultyFile>(static_cast<size_t>(device::HostBackend::disk_bytes(layout, pages)), faults);
+  disk.threads = threads;
+  disk.depth = depth;
+  auto backend = std::make_unique<device::HostBackend>(
+      device::HostBackend::Config{&layout, c.rows, c.max_blocks, c.staging, device::HostBackend::Mode{c.mode},
+                                  c.memory == 1, most},
+      std::move(disk));
+  return new berth_kv{KvCache(c, layout, pages, std::move(backend), most)};
+}
+
 // A cache and its mapped memory.
 struct Kv {
+  Kv(const berth_kv_config &c, const std::vector<berth_kv_buffer> &b, berth_kv_t made)
+      : config(c), layout(b, c.tokens_per_block), kv(made) {
+    map();
+  }
   Kv(const berth_kv_config &c, const std::vector<berth_kv_buffer> &b, const std::vector<int64_t> &pages)
       : config(c), layout(b, c.tokens_per_block) {
     REQUIRE(layout.status == BERTH_OK);
     REQUIRE(berth_kv_create(&c, b.data(), static_cast<int32_t>(b.size()), pages.data(),
                             static_cast<int32_t>(pages.size()), &kv) == BERTH_OK);
+    map();
+  }
+  void map() {
     memory.struct_size = sizeof memory;
     REQUIRE(berth_kv_map(kv, &memory) == BERTH_OK);
     arena = reinterpret_cast<int32_t *>(static_cast<uintptr_t>(memory.token_address));
@@ -128,6 +172,15 @@ struct Kv {
     return o;
   }
   int32_t apply(berth_kv_op &o) { return berth_kv_apply(kv, &o, 1); }
+  int32_t poll(int32_t at_least, int32_t at_most) {
+    int32_t settled = -1;
+    REQUIRE(berth_kv_poll(kv, at_least, at_most, &settled) == BERTH_OK);
+    return settled;
+  }
+  const berth_kv_io &io() const { return *reinterpret_cast<berth_kv_io *>(static_cast<uintptr_t>(memory.io_address)); }
+  const berth_kv_ticket &ticket(uint64_t number) const {
+    return reinterpret_cast<const berth_kv_ticket *>(&io() + 1)[number % static_cast<uint64_t>(memory.tickets)];
+  }
   int32_t run(berth_kv_op o) { return apply(o); }
   int32_t check() {
     int32_t number = 0;
@@ -277,13 +330,19 @@ class KvWorld {
     std::vector<berth_kv_buffer> buffers;  // bytes: 8 a token, state: 8
     std::vector<int64_t> pages;
     berth_kv_config config = kv_config();
-    bool exact = false;  // compare with NaiveIndex
+    bool exact = false;   // compare with NaiveIndex
+    bool few = false;     // prompts, that come again and again: their blocks go down and up
+    int32_t threads = 2;  // of the disk level
+    bool faulty = false;
+    FaultyFile::Faults faults;
   };
 
   KvWorld(const Shape &shape, Choices &choices)
       : shape_(shape),
         c_(choices),
-        kv_(shape.config, shape.buffers, shape.pages),
+        disk_(kv_disk(temporary_directory(), shape.threads)),
+        most_(most(shape)),
+        kv_(shape.config, shape.buffers, make(shape)),
         naive_(shape.config.tokens_per_block),
         total_(shape.pages[0]),
         free_(shape.pages[0]) {}
@@ -292,13 +351,21 @@ class KvWorld {
     for (int32_t i = 0; i < steps && c_.more(); ++i) {
       step();
       audit();
+      count();
     }
     finish();
+    count();
   }
+
+  // Of every count after every operation.
+  uint64_t digest() const { return digest_; }
 
   int64_t hits = 0;
   int64_t refusals = 0;
   int64_t partials = 0;
+  int64_t waits = 0;   // for the disk
+  int64_t losses = 0;  // of pages, told to a sequence
+  int64_t adjusted = 0;
   int64_t snapshots = 0;
   int64_t shares = 0;
   int64_t wide = 0;
@@ -318,6 +385,23 @@ class KvWorld {
     int32_t in_index;   // exact mode: blocks referenced
     bool stuck;         // exact mode: stores no more
   };
+  // Pools may become half as large again, but for the disk level.
+  static std::vector<int64_t> most(const Shape &shape) {
+    std::vector<int64_t> pages = shape.pages;
+    for (size_t i = 0; !shape.exact && i < pages.size() / 3 * 2; ++i) pages[i] += pages[i] / 2;
+    return pages;
+  }
+  berth_kv_t make(const Shape &shape) {
+    if (shape.faulty)
+      return faulty_kv(shape.config, shape.buffers, shape.pages, shape.faults, shape.threads, 16, most_);
+    berth_kv_config config = shape.config;
+    config.most_address = reinterpret_cast<uintptr_t>(most_.data());
+    config.disk_address = reinterpret_cast<uintptr_t>(&disk_);
+    berth_kv_t kv = nullptr;
+    REQUIRE(berth_kv_create(&config, shape.buffers.data(), static_cast<int32_t>(shape.buffers.size()),
+                            shape.pages.data(), static_cast<int32_t>(shape.pages.size()), &kv) == BERTH_OK);
+    return kv;
+  }
   int32_t tpb() const { return shape_.config.tokens_per_block; }
   int32_t ceil(int32_t tokens) const { return (tokens + tpb() - 1) / tpb(); }
   Seq *any() {
@@ -436,6 +520,7 @@ class KvWorld {
     const int32_t longest = shape_.config.max_blocks * tpb() * 2 / 3;
     if (!history_.empty() && c_.below(4) != 0) {
       p = history_[static_cast<size_t>(c_.below(static_cast<int32_t>(history_.size())))];
+      if (shape_.few && c_.below(4) != 0) return p;
       p.resize(static_cast<size_t>(1 + c_.below(static_cast<int32_t>(p.size()))));
     }
     const int32_t more = 1 + c_.below(std::max(2, longest - static_cast<int32_t>(p.size())));
@@ -476,7 +561,8 @@ class KvWorld {
     }
     const auto prompt_length = s.tokens.size();
     history_.push_back(s.tokens);
-    if (history_.size() > 24) history_.erase(history_.begin() + c_.below(24));
+    const int32_t remembered = shape_.few ? 5 : 24;
+    if (static_cast<int32_t>(history_.size()) > remembered) history_.erase(history_.begin() + c_.below(remembered));
     const int32_t more = c_.below(std::max(1, shape_.config.max_blocks * tpb() - static_cast<int32_t>(prompt_length)));
     for (int32_t i = 0; i < more; ++i) s.tokens.push_back(c_.below(3));
     seqs_.push_back(s);
@@ -503,15 +589,50 @@ class KvWorld {
     } else if (status == BERTH_OK) {
       s.row = o.a;
     } else {
-      REQUIRE(status == BERTH_E_EXHAUSTED && o.group >= 0);
+      wait_or_lose(s, o, status);
+    }
+  }
+  void prefetch(Seq &s) {
+    berth_kv_op o = kv_.op(BERTH_KV_PREFETCH, s.handle);
+    o.a = c_.below(2);
+    const int32_t status = kv_.apply(o);
+    if (s.row >= 0) {
+      REQUIRE(status == BERTH_E_STATE);
+    } else if (status == BERTH_OK) {
+      REQUIRE(o.ticket == 0 || o.ticket > kv_.io().done);
+      waits += o.ticket != 0;
+    } else {
+      REQUIRE(status != BERTH_E_PENDING);
+      wait_or_lose(s, o, status);
+    }
+  }
+  void wait_or_lose(Seq &s, const berth_kv_op &o, int32_t status) {
+    if (status == BERTH_E_PENDING) {
+      REQUIRE(o.ticket > kv_.io().done && o.ticket <= kv_.io().issued);
+      ++waits;
+    } else if (status == BERTH_E_MISSING) {
+      REQUIRE(o.matched < s.history || s.history == 0 || o.matched == s.history);
+      s.committed = s.history = s.capacity = s.written = o.matched;
+      ++losses;
+    } else {
+      REQUIRE(status == BERTH_E_EXHAUSTED && o.group >= 0 && o.ticket == 0);
       ++refusals;
     }
   }
+  void poll(int32_t n) {
+    settle_stream();
+    berth_kv_stats stats;
+    kv_.pages(&stats);
+    REQUIRE(kv_.poll(n, n) <= std::min<int64_t>(n, stats.under_way));
+  }
 
   void resize(Seq &s) {
-    berth_kv_op o = kv_.op(BERTH_KV_RESIZE, s.handle);
     const int32_t limit = static_cast<int32_t>(s.tokens.size());
-    o.a = s.history + c_.below(limit - s.history + 2);
+    resize(s, s.history + c_.below(limit - s.history + 2));
+  }
+  void resize(Seq &s, int32_t capacity) {
+    berth_kv_op o = kv_.op(BERTH_KV_RESIZE, s.handle);
+    o.a = capacity;
     o.b = -1;
     if (c_.below(2) == 0) o.flags = BERTH_KV_SCRATCH;
     const bool stuck = ceil(o.a) < ceil(s.capacity) && scratch_below(s, ceil(o.a));
@@ -598,7 +719,9 @@ class KvWorld {
   void work(Seq &s) {
     const int32_t end = std::min(s.capacity, static_cast<int32_t>(s.tokens.size()));
     const int32_t to = s.history + c_.below(end - s.history + 1);
-    const bool commits = c_.below(4) != 0;
+    work(s, to, c_.below(4) != 0);
+  }
+  void work(Seq &s, int32_t to, bool commits) {
     // What is refused mustn't have run: after the last commit a state may be the index's.
     // A history can't end among blocks that share slots: there is nothing of them once the next layer has run.
     if (s.row >= 0 && to > s.history && scratch(s, to)) {
@@ -649,6 +772,22 @@ class KvWorld {
     if (shape_.exact) store(s, to);
     s.committed = s.history = to;
     s.stopped = o.flags == BERTH_KV_END;
+  }
+
+  // A prompt from its beginning to its end.
+  void turn() {
+    const size_t i = seqs_.size();
+    open();
+    if (seqs_.size() == i) return;
+    resume(seqs_[i]);
+    if (seqs_[i].row < 0) return;
+    int32_t length = static_cast<int32_t>(history_.back().size());
+    // A state is mostly stored at the end of a block, and found again before a prompt's last token.
+    if (kv_.memory.states != 0 && c_.below(3) != 0) length = std::max(seqs_[i].history, (length - 1) / tpb() * tpb());
+    resize(seqs_[i], length);
+    if (seqs_[i].capacity == length) work(seqs_[i], length, true);
+    if (seqs_[i].stopped && c_.below(4) == 0) plan_drop(seqs_[i]);
+    close(i);
   }
 
   // What the model says of commits: blocks known already are shared, the sequence's own pages come back.
@@ -807,7 +946,7 @@ class KvWorld {
           } else if (list[k] >= 0) {
             REQUIRE(row[k] == list[k] * scale + place.ordinal * place.expansion);
           } else {
-            REQUIRE(row[k] >= 0 && row[k] / scale < shape_.pages[static_cast<size_t>(life(place.life_cycle).group)]);
+            REQUIRE(row[k] >= 0 && row[k] / scale < most_[static_cast<size_t>(life(place.life_cycle).group)]);
             REQUIRE(mine.insert(row[k]).second);
           }
         }
@@ -834,8 +973,24 @@ class KvWorld {
   }
 
   void step() {
+    if (disk() && c_.below(3) == 0) {
+      poll(c_.below(6));
+      return;
+    }
+    if (!shape_.exact && c_.below(50) == 0) {
+      adjust();
+      return;
+    }
+    if (shape_.few && c_.below(2) == 0) {
+      turn();
+      return;
+    }
     const int32_t what = c_.below(100);
     Seq *s = any();
+    if (disk() && s != nullptr && c_.below(12) == 0) {
+      prefetch(*s);
+      return;
+    }
     if (what < 18 || s == nullptr) {
       open();
     } else if (what < 32) {
@@ -883,7 +1038,7 @@ class KvWorld {
     if (number != 0) std::fprintf(stderr, "invariant %d\n", number);
     REQUIRE(number == 0);
     for (const berth_kv_pages &p : kv_.pages()) {
-      REQUIRE(p.free + p.held + p.cached == p.total && p.evictable <= p.cached);
+      REQUIRE(p.free + p.held + p.cached + p.moving == p.total && p.evictable <= p.cached);
     }
     for (const Seq &s : seqs_) verify(s);
     if (shape_.config.event_ring_log2 != 0) {
@@ -909,16 +1064,87 @@ class KvWorld {
               p.cached == static_cast<int64_t>(naive_.nodes.size()) && stats.index_blocks == p.cached);
     }
   }
+  void count() {
+    const auto mix = [&](uint64_t word) { digest_ = (digest_ ^ word) * 0xff51afd7ed558ccdu, digest_ ^= digest_ >> 29; };
+    berth_kv_stats s;
+    for (const berth_kv_pages &p : kv_.pages(&s)) {
+      for (const int64_t n : {p.free, p.cached, p.moving}) mix(static_cast<uint64_t>(n));
+    }
+    for (const int64_t n : {s.evicted, s.offloaded, s.onboarded, s.rebased, s.hit_tokens, s.written, s.read, s.lost}) {
+      mix(static_cast<uint64_t>(n));
+    }
+    if (kv_.ring != nullptr) mix(kv_.ring->sequence);
+  }
   bool orphans_possible() const { return !shape_.exact; }
+  bool disk() const { return kv_.memory.finished_address != 0; }
+
+  // Other numbers of pages, with everybody suspended, as a rule.
+  void adjust() {
+    const bool all = c_.below(8) != 0;
+    for (Seq &s : seqs_) {
+      if (!all) break;
+      REQUIRE(kv_.run(kv_.op(BERTH_KV_SUSPEND, s.handle)) == BERTH_OK);
+      s.row = -1;
+    }
+    settle_stream();
+    if (c_.below(8) != 0) complete();
+    bool busy = launched_ != completed_;
+    for (const Seq &s : seqs_) busy = busy || s.row >= 0;
+    const std::vector<berth_kv_pages> before = kv_.pages();
+    std::vector<int64_t> pages;
+    const size_t movable = before.size() / 3 * 2;
+    for (size_t i = 0; i < before.size(); ++i) {
+      const int64_t most = most_[i];
+      const int64_t other = std::max<int64_t>(1, most / 4 + c_.below(static_cast<int32_t>(most - most / 4 + 1)));
+      pages.push_back(i < movable && most > 0 ? other : most);
+      busy = busy || (i < movable && before[i].moving != 0);
+    }
+    int32_t pool = 0;
+    int64_t deficit = 0;
+    const int32_t status = berth_kv_adjust(kv_.kv, pages.data(), static_cast<int32_t>(pages.size()), &pool, &deficit);
+    const std::vector<berth_kv_pages> after = kv_.pages();
+    REQUIRE((status == BERTH_E_STATE) == busy);
+    REQUIRE((status == BERTH_E_EXHAUSTED) == (pool >= 0) && (deficit > 0) == (pool >= 0));
+    if (status == BERTH_E_EXHAUSTED) {
+      const berth_kv_pages &p = before[static_cast<size_t>(pool)];
+      REQUIRE(p.total - p.free - p.evictable - pages[static_cast<size_t>(pool)] == deficit);
+    }
+    for (size_t i = 0; i < before.size(); ++i) {
+      REQUIRE(after[i].total == (status == BERTH_OK ? pages[i] : before[i].total));
+      if (status != BERTH_OK) REQUIRE(after[i].free == before[i].free && after[i].cached == before[i].cached);
+    }
+    adjusted += status == BERTH_OK;
+  }
+
+  // Everything that was launched.
+  void complete() {
+    completed_ = launched_;
+    REQUIRE(berth_kv_epoch(kv_.kv, launched_, completed_) == BERTH_OK);
+  }
+
+  void drain() {
+    complete();
+    berth_kv_stats stats;
+    for (kv_.pages(&stats); stats.under_way != 0; kv_.pages(&stats)) {
+      settle_stream();
+      REQUIRE(kv_.poll(1 << 20, 1 << 20) > 0);
+      audit();
+    }
+    REQUIRE(kv_.io().done == kv_.io().issued);
+  }
 
   void finish() {
     while (!seqs_.empty()) close(0), audit();
     while (!pins_.empty()) unpin(), audit();
     while (!plans_.empty()) drop(), audit();
+    // In either order: transfers under way when the index is forgotten, and before.
+    const bool drained = c_.below(2) == 0;
+    if (drained) drain();
     REQUIRE(berth_kv_reset(kv_.kv) == BERTH_OK);
     naive_.nodes.clear();
     free_ = total_;
     audit();
+    if (!drained) drain();
     for (const berth_kv_pages &p : kv_.pages()) REQUIRE(p.free == p.total);
     if (shape_.config.event_ring_log2 != 0) {
       replica_.drain(kv_);
@@ -931,6 +1157,8 @@ class KvWorld {
 
   Shape shape_;
   Choices &c_;
+  berth_kv_disk disk_;
+  std::vector<int64_t> most_;
   Kv kv_;
   NaiveIndex naive_;
   Replica replica_;
@@ -941,6 +1169,7 @@ class KvWorld {
   int64_t total_;
   int64_t free_;
   int64_t now_ = 0;
+  uint64_t digest_ = 0;
   uint64_t launched_ = 0;
   uint64_t completed_ = 0;
 };
@@ -952,9 +1181,17 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
   s.config.event_ring_log2 = 12;
   const int64_t token = 8 * tpb;
   const int64_t pages = 12 + c.below(40);
-  if (number % 6 != 0) s.config.beams = 1 + c.below(3);
+  const auto faults = [&] {
+    s.faulty = true;
+    s.faults.read_fails = static_cast<uint32_t>(c.below(4) == 0 ? 0 : 2 + c.below(12));
+    s.faults.write_fails = static_cast<uint32_t>(c.below(2) == 0 ? 0 : 2 + c.below(30));
+    s.faults.interrupted = static_cast<uint32_t>(c.below(2) == 0 ? 0 : 2 + c.below(5));
+    s.faults.short_moves = static_cast<uint32_t>(c.below(2) == 0 ? 0 : 1 + c.below(5));
+    s.faults.nothing_moves = static_cast<uint32_t>(c.below(4) == 0 ? 9 + c.below(9) : 0);
+  };
+  if (number % 9 != 0) s.config.beams = 1 + c.below(3);
   s.config.rows *= s.config.beams;
-  switch (number % 6) {
+  switch (number % 9) {
     case 0:  // plain LRU, exact
       s.exact = true;
       s.buffers = {kv_buffer(0, 0, token)};
@@ -969,7 +1206,8 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       break;
     case 2:  // three levels
       s.buffers = {kv_buffer(0, 0, token)};
-      s.pages = {pages, 4 + c.below(16), c.below(16)};
+      s.pages = {16 + c.below(12), 1 + c.below(6), c.below(60)};
+      s.few = true;
       s.config.partial_reuse = c.below(2);
       s.config.mode = c.below(2);
       break;
@@ -982,7 +1220,7 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       const int32_t layers = 1 + c.below(3);
       for (int32_t i = 0; i < layers; ++i) s.buffers.push_back(kv_buffer(1 + i, 0, token, window, sinks));
       s.config.partial_reuse = c.below(2);
-      if (number % 6 == 4) {
+      if (number % 9 == 4) {
         // As many full layers: their slots are alike.
         for (int32_t i = 1; i < layers; ++i) s.buffers.push_back(kv_buffer(10 + i, 0, token));
         s.pages = {2 * pages, c.below(20), 0};
@@ -992,6 +1230,32 @@ inline KvWorld::Shape kv_shape(int32_t number, Choices &c) {
       }
       break;
     }
+    case 5:  // three levels, of which the last fails
+      s.buffers = {kv_buffer(0, 0, token)};
+      s.pages = {16 + c.below(12), c.below(6), 4 + c.below(60)};
+      s.few = true;
+      s.config.partial_reuse = c.below(2);
+      s.config.mode = c.below(2);
+      faults();
+      break;
+    case 6:  // a window and full attention on three levels
+      s.buffers = {kv_buffer(0, 0, token), kv_buffer(1, 0, token, 1 + c.below(16), c.below(9))};
+      s.pages = {32 + c.below(20), c.below(20), c.below(100)};
+      s.few = true;
+      s.config.partial_reuse = c.below(2);
+      s.config.mode = c.below(2);
+      if (s.pages[2] != 0 && c.below(2) == 0) faults();
+      break;
+    case 7:  // windows and a state on three levels, no full attention at times
+      if (c.below(2) == 0) s.buffers.push_back(kv_buffer(0, 0, token));
+      s.buffers.push_back(kv_buffer(1, 0, token, 1 + c.below(16), c.below(5)));
+      s.buffers.push_back(kv_buffer(2, 0, 1024, 0));
+      s.pages = {32 + c.below(20), 7 + c.below(6), c.below(20), c.below(8), 1 + c.below(60), 1 + c.below(30)};
+      s.few = true;
+      s.config.partial_reuse = c.below(2);
+      s.config.mode = c.below(2);
+      if (c.below(3) != 0) faults();
+      break;
     default:  // windows and a state, no full attention at times
       if (c.below(2) == 0) s.buffers.push_back(kv_buffer(0, 0, token));
       s.buffers.push_back(kv_buffer(1, 0, token, 1 + c.below(16), c.below(5)));

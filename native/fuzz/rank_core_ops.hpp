@@ -178,6 +178,12 @@ class Ops {
     const bool may_wait = c.policy_set == BERTH_SET_BERTH && in.one_in(4);
     c.capacity = may_wait ? BERTH_POLICY_STATIC_BATCH : BERTH_POLICY_GUARANTEED_NO_EVICT;
     if (in.one_in(3)) c.capacity = BERTH_POLICY_MAX_UTILIZATION;
+    if (c.capacity == BERTH_POLICY_MAX_UTILIZATION) {
+      c.one_loop = in.between(0, 1);
+    } else {
+      if (c.transceiver == 0 && in.one_in(6)) c.capacity = BERTH_POLICY_MAX_REQUESTS;
+      c.selects = in.one_in(4) ? 1 : 0;
+    }
     c.pause = in.between(BERTH_PAUSE_RECOMPUTE, BERTH_PAUSE_SUSPEND);
     // Who is delayed is passed; under parity whoever passed may then be held up by it for ever (D10 again).
     c.prefix_sharing = c.policy_set == BERTH_SET_BERTH ? in.between(0, 1) : 0;
@@ -330,13 +336,66 @@ class Ops {
       case 3: bad.load_tokens = -1; break;
       case 4: bad.cached_tokens = 5; break;
       case 5: bad.encoder_tokens = -1; break;
-      default: bad.children = -1; break;
+      default: bad.children = INT32_MIN; break;
     }
     core_.admit(it().admits++) = bad;
     const berth_iteration before = it();
-    HOLDS(berth_core_schedule(core_.core) == BERTH_E_ARGUMENT);
+    HOLDS(schedule() == BERTH_E_ARGUMENT);
     HOLDS(std::memcmp(&before, &it(), sizeof before) == 0);
     --it().admits;
+  }
+
+  int32_t schedule() {
+    if (config_.selects == 0) {
+      HOLDS(berth_core_begin(core_.core) == BERTH_E_STATE && berth_core_select(core_.core) == BERTH_E_STATE);
+      return berth_core_schedule(core_.core);
+    }
+    HOLDS(berth_core_schedule(core_.core) == BERTH_E_STATE);
+    if (const int32_t begun = berth_core_begin(core_.core); begun != BERTH_OK) return begun;
+    berth_table_memory table{};
+    table.struct_size = sizeof table;
+    HOLDS(berth_core_table(core_.core, &table) == BERTH_OK);
+    if (in_.one_in(4)) select_anything(table);
+    return select_everybody(table);
+  }
+
+  // Whatever stands in the lists: it is refused and nothing happens, or it was good and this is the schedule.
+  void select_anything(const berth_table_memory &table) {
+    berth_schedule &plan = *Mapped::at<berth_schedule>(table.schedule_address);
+    const auto any_row = [this] { return in_.one_in(8) ? INT32_MIN : in_.between(-1, core_.rows() + 1); };
+    const auto any_count = [&] { return in_.one_in(8) ? INT32_MAX : in_.between(-1, table.rows); };
+    for (int32_t i = 0; i < table.rows; ++i) {
+      Mapped::at<int32_t>(table.fitting_address)[i] = any_row();
+      Mapped::at<int32_t>(table.paused_address)[i] = any_row();
+      core_.row(i).wait_reason = static_cast<int16_t>(in_.between(-32768, 32767));
+    }
+    plan.fitting = any_count();
+    plan.paused = any_count();
+    const uint64_t hash = it().decision_hash;
+    if (plan.fitting == 0 && plan.paused == 0) return;
+    const int32_t status = berth_core_select(core_.core);
+    selected_ = status == BERTH_OK;
+    HOLDS(selected_ || status == BERTH_E_ROW || status == BERTH_E_ARGUMENT);
+    HOLDS(selected_ || it().decision_hash == hash);
+  }
+
+  int32_t select_everybody(const berth_table_memory &table) {
+    if (selected_) {
+      selected_ = false;
+      return BERTH_OK;
+    }
+    berth_schedule &plan = *Mapped::at<berth_schedule>(table.schedule_address);
+    plan.fitting = plan.paused = 0;
+    for (int32_t i = 0; i < plan.active; ++i) {
+      const int32_t row = core_.active(i);
+      const int32_t state = core_.row(row).state;
+      const bool runs = state >= BERTH_STATE_CONTEXT_INIT && state < config_.range_end &&
+                        (core_.row(row).flags & BERTH_ROW_ENCODER_PENDING) == 0;
+      if (state == BERTH_STATE_GENERATION_INIT || runs) {
+        Mapped::at<int32_t>(table.fitting_address)[plan.fitting++] = row;
+      }
+    }
+    return berth_core_select(core_.core);
   }
 
   void iterate(bool can_queue, bool held, bool filling) {
@@ -350,15 +409,15 @@ class Ops {
     HOLDS(berth_core_launch(core_.core) == BERTH_E_STATE);
     HOLDS(berth_core_settle(core_.core) == BERTH_E_STATE);
     const int32_t offered = it().changes;
-    HOLDS(berth_core_schedule(core_.core) == BERTH_OK);
+    HOLDS(schedule() == BERTH_OK);
     HOLDS(it().stale_changes >= stale_ && it().stale_changes <= offered);
     HOLDS(it().short_of_pages == 0);
-    HOLDS(it().paused == 0 || config_.capacity == BERTH_POLICY_MAX_UTILIZATION);
+    HOLDS(it().paused == 0 || config_.capacity == BERTH_POLICY_MAX_UTILIZATION || config_.selects == 1);
     stale_ = 0;
     note_pauses();
     const int32_t ended_early = it().done;
     check_batch();
-    HOLDS(berth_core_schedule(core_.core) == BERTH_E_STATE);
+    HOLDS(schedule() == BERTH_E_STATE);
     const int32_t contexts = it().contexts;
     const int32_t items = it().encoder_items;
     HOLDS(berth_core_launch(core_.core) == BERTH_OK);
@@ -563,15 +622,19 @@ class Ops {
     HOLDS(it().retiring == live_rows() - it().routable);
   }
 
-  // Transfers arrive, the fleet agrees: everything ends, and everything has come back.
+  // Readers read, transfers arrive, the fleet agrees: everything ends, and everything has come back.
   void drain() {
     for (int32_t i = 0; !live_.empty(); ++i) {
       HOLDS(i < 100000);  // with runnable work there is progress
       for (int32_t row = 0; row < core_.rows() && it().changes < core_.rows(); ++row) {
-        if (core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER && (core_.row(row).flags & BERTH_ROW_LIVE)) {
-          core_.change(core_.row(row).request_id, row, BERTH_CHANGE_ARRIVED);
-        } else if ((core_.row(row).flags & BERTH_ROW_ENCODER_RUNNING) && (core_.row(row).flags & BERTH_ROW_LIVE)) {
-          core_.change(core_.row(row).request_id, row, BERTH_CHANGE_ENCODED);
+        const berth_row &r = core_.row(row);
+        if ((r.flags & BERTH_ROW_LIVE) == 0) continue;
+        if (r.flags & BERTH_ROW_HELD) {
+          core_.change(r.request_id, row, BERTH_CHANGE_RESUME);
+        } else if (r.state == BERTH_STATE_GENERATION_TRANSFER) {
+          core_.change(r.request_id, row, BERTH_CHANGE_ARRIVED);
+        } else if (r.flags & BERTH_ROW_ENCODER_RUNNING) {
+          core_.change(r.request_id, row, BERTH_CHANGE_ENCODED);
         }
       }
       iterate(true, false, false);
@@ -589,6 +652,7 @@ class Ops {
   std::vector<berth_entry> next_batch_;
   uint64_t last_id_ = 0;
   int32_t stale_ = 0;
+  bool selected_ = false;  // by select_anything()
 };
 
 }  // namespace berth::test

@@ -12,11 +12,14 @@ int64_t number(const char *name, int64_t fallback) {
 }
 
 // BERTH_SEED=n replays history n alone, BERTH_HISTORIES and BERTH_STEPS set the amount.
-void histories(int32_t shape) {
+void histories(int32_t shape, bool disk = false, bool faulty = false) {
   const int64_t only = number("BERTH_SEED", -1);
   const int64_t n = number("BERTH_HISTORIES", 60);
   int64_t hits = 0;
   int64_t refusals = 0;
+  int64_t waits = 0;
+  int64_t losses = 0;
+  int64_t adjusted = 0;
   int64_t wide = 0;
   int64_t snapshots = 0;
   int64_t shares = 0;
@@ -29,26 +32,39 @@ void histories(int32_t shape) {
     world.run(static_cast<int32_t>(number("BERTH_STEPS", 600)));
     hits += world.hits;
     refusals += world.refusals;
+    waits += world.waits;
+    losses += world.losses;
+    adjusted += world.adjusted;
     wide += world.wide;
     snapshots += world.snapshots;
     shares += world.shares;
     drops += world.drops;
   }
-  CHECK(hits > 0 && refusals > 0);
-  CHECK((wide > 0) == (shape != 0 && shape != 5));
-  CHECK((snapshots > 0) == (shape == 5));
+  if (number("BERTH_VERBOSE", 0) != 0) {
+    std::fprintf(stderr, "shape %d: hits %lld refusals %lld waits %lld losses %lld adjusted %lld\n", shape,
+                 static_cast<long long>(hits), static_cast<long long>(refusals), static_cast<long long>(waits),
+                 static_cast<long long>(losses), static_cast<long long>(adjusted));
+  }
+  CHECK(hits > 0 && refusals > 0 && (waits > 0) == disk && (losses > 0) == faulty);
+  CHECK((adjusted > 0) == (shape != 0));
+  const bool states = shape >= 7;
+  CHECK((wide > 0) == (shape != 0 && !states));
+  CHECK((snapshots > 0) == states);
+  CHECK((drops > 0) == (shape > 2 && shape != 5));
   CHECK((shares > 0) == (shape == 3 || shape == 4));
-  CHECK((drops > 0) == (shape > 2));
 }
 
 }  // namespace
 
 TEST(plainLruIsThatOfTheModel) { histories(0); }
 TEST(partsOfBlocksPrioritiesAndTenants) { histories(1); }
-TEST(threeLevels) { histories(2); }
+TEST(threeLevels) { histories(2, true); }
 TEST(aWindowBesideFullAttention) { histories(3); }
 TEST(aWindowAndFullAttentionInOnePool) { histories(4); }
-TEST(windowsAndAState) { histories(5); }
+TEST(aDiskThatFails) { histories(5, true, true); }
+TEST(aWindowOnThreeLevels) { histories(6, true, true); }
+TEST(windowsAndAStateOnThreeLevels) { histories(7, true, true); }
+TEST(windowsAndAState) { histories(8); }
 
 TEST(anyBytesAreAHistory) {
   std::mt19937_64 random(11);

@@ -163,7 +163,7 @@ TEST(hostileOperationsChangeNothing) {
   const int32_t least = std::numeric_limits<int32_t>::min();
   const std::vector<std::function<void(berth_kv_op &)>> wrong = {
       [](berth_kv_op &o) { o.kind = 0; },
-      [](berth_kv_op &o) { o.kind = BERTH_KV_DROP + 1; },
+      [](berth_kv_op &o) { o.kind = BERTH_KV_PREFETCH + 1; },
       [=](berth_kv_op &o) { o.kind = least; },
       [](berth_kv_op &o) { o.kind = BERTH_KV_OPEN, o.token_count = 0; },
       [](berth_kv_op &o) { o.kind = BERTH_KV_OPEN, o.token_count = -1; },
@@ -194,7 +194,7 @@ TEST(hostileOperationsChangeNothing) {
     CHECK(kv.check() == 0);
   }
   for (const uint64_t handle : {uint64_t{0}, ~uint64_t{0}, s + 1, s & 0xffffffffu, s | uint64_t{2} << 32}) {
-    for (int32_t kind = BERTH_KV_RESUME; kind <= BERTH_KV_DROP; ++kind) {
+    for (int32_t kind = BERTH_KV_RESUME; kind <= BERTH_KV_PREFETCH; ++kind) {
       if (kind == BERTH_KV_LOOKUP) continue;
       CHECK(kv.run(kv.op(kind, handle)) == BERTH_E_NOT_FOUND);
     }

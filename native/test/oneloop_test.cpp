@@ -22,15 +22,19 @@ class Scripted final : public CacheManager {
   std::set<int32_t> active;
   bool below = false;
   int attempts = 0;
-  Ids suspended, dropped;
+  Ids suspended, dropped, released;
 
-  bool prepare_context(int32_t row) override {
-    if (!prepare(row)) return false;
+  int32_t prepare_context(int32_t row) override {
+    if (!prepare(row)) return BERTH_WAIT_PAGES;
     active.insert(row);
-    return true;
+    return BERTH_WAIT_NONE;
+  }
+  void release(int32_t row) override {
+    active.erase(row);
+    released.push_back(row);
   }
   bool resize_context(int32_t row, int32_t tokens) override { return resize(row, tokens); }
-  bool prepare_receive(int32_t) override { return true; }
+  int32_t prepare_receive(int32_t) override { return BERTH_WAIT_NONE; }
   bool allocate_generation(int32_t row) override { return generation(row, ++attempts); }
   void suspend(int32_t row) override {
     active.erase(row);
@@ -326,15 +330,10 @@ TEST(whatWasPreparedInVainIsUndone) {
   f.rules.recompute_pause = 0;
   f.rules.reuse = BERTH_CACHE_SELF;
   const int32_t row = f.context(100);
-  berth_row *r = &f.table.rows[row];
-  f.caches.prepare = [r](int32_t) {
-    r->context_cursor = r->cached_tokens = 40;
-    return true;
-  };
   f.caches.resize = [](int32_t, int32_t) { return false; };
   f.run();
-  CHECK(r->context_cursor == 0 && r->cached_tokens == 0);
-  CHECK((f.caches.dropped == Ids{row}));
+  CHECK((f.caches.released == Ids{row}));
+  CHECK(f.caches.dropped.empty());
 }
 
 TEST(nothingToDoIsNoStall) {

@@ -105,8 +105,12 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.chunking = 2; },
       [](C &c) { c.tokens_per_block = 0; },
       [](C &c) { c.policy_set = 2; },
-      [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS; },
+      [](C &c) { c.capacity = BERTH_POLICY_MAX_REQUESTS - 1; },
       [](C &c) { c.capacity = BERTH_POLICY_STATIC_BATCH + 1; },
+      [](C &c) { c.one_loop = 2; },
+      [](C &c) { c.one_loop = 1, c.capacity = BERTH_POLICY_GUARANTEED_NO_EVICT; },
+      [](C &c) { c.one_loop = 1, c.capacity = BERTH_POLICY_MAX_UTILIZATION, c.selects = 1; },
+      [](C &c) { c.selects = 2; },
       [](C &c) { c.pause = 2; },
       [](C &c) { c.prefix_sharing = -1; },
       [](C &c) { c.pad_count = -1; },
@@ -138,12 +142,12 @@ TEST(aHostileInboxEntryChangesNothing) {
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).load_tokens = -1; },
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).cached_tokens = 9; },
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).cached_tokens = -1; },
-      [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).children = -1; },
+      [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).children = INT32_MIN; },
       [&] { core.change(1, core.rows(), BERTH_CHANGE_CANCEL); },  // the dummy's row
       [&] { core.change(1, -1, BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, std::numeric_limits<int32_t>::max(), BERTH_CHANGE_CANCEL); },
       [&] { core.change(1, 0, 0); },
-      [&] { core.change(1, 0, 5); },
+      [&] { core.change(1, 0, BERTH_CHANGE_ENCODED + 1); },
       [&] { core.admit(2, BERTH_STATE_CONTEXT_INIT, 8, 2), core.admit(0).encoder_tokens = -1; },
       [&] { core.it().dummy_role = 2; },
       [&] { core.it().dummy_role = -1; },
@@ -174,6 +178,77 @@ TEST(callsInTheWrongOrderAreRefused) {
   CHECK(berth_core_launch(core.core) == BERTH_E_STATE);
   CHECK(berth_core_schedule(core.core) == BERTH_E_STATE);
   CHECK(berth_core_settle(core.core) == BERTH_OK);
+}
+
+TEST(whoSelectsCallsInTwoParts) {
+  berth_core_config config = small_core();
+  config.selects = 1;
+  const Mapped core(config);
+  CHECK(berth_core_begin(nullptr) == BERTH_E_ARGUMENT && berth_core_select(nullptr) == BERTH_E_ARGUMENT);
+  CHECK(berth_core_schedule(core.core) == BERTH_E_STATE && berth_core_select(core.core) == BERTH_E_STATE);
+  CHECK(berth_core_begin(core.core) == BERTH_OK);
+  CHECK(berth_core_begin(core.core) == BERTH_E_STATE && berth_core_launch(core.core) == BERTH_E_STATE);
+  CHECK(berth_core_select(core.core) == BERTH_OK);
+  CHECK(berth_core_select(core.core) == BERTH_E_STATE);
+  CHECK(berth_core_launch(core.core) == BERTH_OK && berth_core_settle(core.core) == BERTH_OK);
+  berth_table_memory table{};
+  CHECK(berth_core_table(core.core, &table) == BERTH_E_ARGUMENT);
+  CHECK(berth_core_table(core.core, nullptr) == BERTH_E_ARGUMENT);
+  const Mapped other(small_core());
+  CHECK(berth_core_begin(other.core) == BERTH_E_STATE && berth_core_select(other.core) == BERTH_E_STATE);
+}
+
+TEST(whatCannotBeSelectedIsNamedAndChangesNothing) {
+  berth_core_config config = small_core();
+  config.selects = 1;
+  config.capacity = BERTH_POLICY_MAX_UTILIZATION;
+  const Mapped core(config);
+  berth_table_memory memory{};
+  memory.struct_size = sizeof memory;
+  CHECK(berth_core_table(core.core, &memory) == BERTH_OK);
+  berth_schedule &plan = *Mapped::at<berth_schedule>(memory.schedule_address);
+  int32_t *fitting = Mapped::at<int32_t>(memory.fitting_address);
+  int32_t *paused = Mapped::at<int32_t>(memory.paused_address);
+  const auto select = [&](std::initializer_list<int32_t> fits, std::initializer_list<int32_t> gives_way) {
+    std::copy(fits.begin(), fits.end(), fitting);
+    std::copy(gives_way.begin(), gives_way.end(), paused);
+    plan.fitting = static_cast<int32_t>(fits.size());
+    plan.paused = static_cast<int32_t>(gives_way.size());
+    return berth_core_select(core.core);
+  };
+  core.admit(1, BERTH_STATE_CONTEXT_INIT, 4, 5);
+  core.admit(2, BERTH_STATE_CONTEXT_INIT, 4, 5);
+  core.it().expected = core.it().can_queue = 1;
+  CHECK(berth_core_begin(core.core) == BERTH_OK);
+  const auto refused = [&](int32_t status, int32_t row, int32_t field) {
+    CHECK(status == BERTH_E_ROW && plan.row == row && plan.field == field);
+    CHECK(core.row(0).lease == -1 && core.row(1).lease == -1 && core.it().batch == 0);
+  };
+  refused(select({0, 9}, {}), 9, BERTH_FIELD_ORDER);
+  refused(select({-1}, {}), -1, BERTH_FIELD_ORDER);
+  refused(select({3}, {}), 3, BERTH_FIELD_ORDER);  // nobody's
+  refused(select({8}, {}), 8, BERTH_FIELD_ORDER);  // the dummy's
+  refused(select({0, 0}, {}), 0, BERTH_FIELD_ORDER);
+  refused(select({0}, {0}), 0, BERTH_FIELD_ORDER);
+  refused(select({}, {1}), 1, BERTH_FIELD_HELD);
+  for (const int32_t state : {BERTH_STATE_GENERATION_TRANSFER, BERTH_STATE_RETIRING, BERTH_STATE_COMPLETE}) {
+    core.row(0).state = state;
+    refused(select({0}, {}), 0, BERTH_FIELD_STATE);
+  }
+  refused(select({}, {0}), 0, BERTH_FIELD_STATE);
+  core.row(0).state = BERTH_STATE_CONTEXT_INIT;
+  plan.fitting = 10;
+  CHECK(berth_core_select(core.core) == BERTH_E_ARGUMENT);
+  plan.fitting = 0;
+  plan.paused = -1;
+  CHECK(berth_core_select(core.core) == BERTH_E_ARGUMENT);
+  CHECK(select({1}, {}) == BERTH_OK);
+  CHECK(core.it().batch == 1 && core.row(0).wait_reason == BERTH_WAIT_GATE && core.row(1).seat == 0);
+  CHECK(berth_core_launch(core.core) == BERTH_OK && berth_core_settle(core.core) == BERTH_OK);
+
+  CHECK(berth_core_begin(core.core) == BERTH_OK);
+  CHECK(select({}, {1}) == BERTH_E_ROW && plan.field == BERTH_FIELD_IN_FLIGHT);  // a launched batch writes its pages
+  CHECK(select({0, 1}, {}) == BERTH_OK && core.it().batch == 2);
 }
 
 TEST(moreRequestsThanRowsAreExhaustionNotAFault) {

@@ -40,7 +40,10 @@ enum berth_status_code {
   BERTH_E_CAPACITY = 7,   /* the output array of the caller is too small; nothing was written */
   BERTH_E_STATE = 8,      /* the call is not legal in the object's present state */
   BERTH_E_SKIPPED = 9,    /* all-or-nothing batch: another item failed, so this one was undone or not tried */
-  BERTH_E_ROW = 10        /* a row isn't fit to be scheduled: the schedule record says which row and which field */
+  BERTH_E_ROW = 10,       /* a row isn't fit to be scheduled: the schedule record says which row and which field */
+  BERTH_E_PENDING = 11,   /* what the call needs is on its way: a ticket says when to try again */
+  BERTH_E_MISSING = 12,   /* pages were lost on the way: the sequence is shorter now and has to be computed on */
+  BERTH_E_IO = 13         /* the operating system refused; errno beside it */
 };
 
 /* Version of this ABI (BERTH_ABI_VERSION) that the library was built with. */
@@ -170,8 +173,9 @@ enum berth_row_flag {
   BERTH_ROW_CHECKED = 16,         /* set by the check of a row, cleared by whoever writes the row */
   BERTH_ROW_ENCODER_PENDING = 32, /* a context whose encoder output isn't ready */
   BERTH_ROW_MULTIMODAL = 64,      /* a generation that can't be recomputed from its tokens */
-  BERTH_ROW_ENCODER_RUNNING = 256, /* its encoder was started */
-  BERTH_ROW_STAYS = 128           /* never gives way: it has its pages up to its last token, whatever the policy */
+  BERTH_ROW_STAYS = 128,          /* never gives way: it has its pages up to its last token, whatever the policy */
+  BERTH_ROW_HELD = 256,           /* keeps what it has and isn't scheduled: its output isn't read fast enough */
+  BERTH_ROW_ENCODER_RUNNING = 512 /* its encoder was started */
 };
 
 /* Why a request that could have run did not (kept in the row, counted per iteration). */
@@ -189,7 +193,8 @@ enum berth_wait_reason {
   BERTH_WAIT_ADAPTER = 10,   /* device pages for its adapter */
   BERTH_WAIT_PREFIX = 11,    /* another request is computing the prefix that it will share */
   BERTH_WAIT_ENCODER = 12,   /* its encoder hasn't run, or its output isn't ready */
-  BERTH_WAIT_REASONS = 13
+  BERTH_WAIT_READER = 13,    /* nobody reads its output */
+  BERTH_WAIT_REASONS = 14
 };
 
 /* Where an empty rank is padded so that the fleet can go on (spec 01 section 7). */
@@ -286,7 +291,7 @@ typedef struct berth_cold_row {
   int64_t admitted_at;    /* iteration of admission */
   int32_t load_tokens;    /* what the rank state charges */
   int32_t deferrals;      /* iterations in which it could have run and did not */
-  int32_t children;
+  int32_t children;       /* as admitted */
   int32_t pages;          /* pages that it holds or was promised, of all pools */
   int32_t paused_tokens;  /* output tokens that became prompt when it was paused */
   int32_t pauses;
@@ -301,7 +306,7 @@ typedef struct berth_admit {
   int32_t max_new_tokens;  /* >= 1 */
   int32_t load_tokens;
   int32_t cached_tokens;   /* that somebody else found; 0 where the core's own cache looks */
-  int32_t children;
+  int32_t children;        /* further sequences of the request; -k: this is the k-th of them */
   int32_t tokens;          /* 1: the prompt's tokens are in the arena */
   int32_t scope;           /* bit 0: lora is meant, bit 1: salt is. Nothing is shared across scopes */
   uint64_t lora;
@@ -314,7 +319,9 @@ enum berth_change_kind {
   BERTH_CHANGE_ARRIVED = 1,  /* state 9 -> 12: the KV is here */
   BERTH_CHANGE_FAILED = 2,   /* state 9 -> -1 */
   BERTH_CHANGE_CANCEL = 3,   /* a row in state 9 leaves when its transfer is over */
-  BERTH_CHANGE_ENCODED = 4   /* its encoder's output is here */
+  BERTH_CHANGE_HOLD = 4,     /* the row isn't scheduled */
+  BERTH_CHANGE_RESUME = 5,   /* until now */
+  BERTH_CHANGE_ENCODED = 6   /* its encoder's output is here */
 };
 
 /* Inbox: what happened to a row since the last iteration. Ignored (and counted) if request_id isn't the row's. */
@@ -334,6 +341,13 @@ typedef struct berth_done {
   int32_t generated_tokens;
   int32_t deferrals;
 } berth_done;
+
+/* What came of a batch position, bits of the result array; 0: a token, and the sequence goes on. */
+enum berth_result {
+  BERTH_RESULT_STOP = 1,   /* the sequence ends with this token */
+  BERTH_RESULT_VOID = 2,   /* nothing: no token, the row stays as it is */
+  BERTH_RESULT_FAILED = 4  /* the request ends as FAILED, without this token */
+};
 
 enum berth_entry_kind { BERTH_ENTRY_CONTEXT = 1, BERTH_ENTRY_GENERATION = 2, BERTH_ENTRY_DUMMY = 3 };
 
@@ -368,9 +382,11 @@ typedef struct berth_core_config {
   int32_t max_seq_len;        /* longest sequence, prompt and output, in tokens; 0: no limit */
   int64_t pages;              /* without a cache of its own: pages of this rank, only counted; -1: not limited */
   int32_t policy_set;         /* berth_policy_set */
-  int32_t capacity;           /* berth_capacity_policy, not MAX_REQUESTS */
+  int32_t capacity;           /* berth_capacity_policy; all but MAX_UTILIZATION promise pages to the end */
   int32_t pause;              /* berth_pause */
   int32_t prefix_sharing;     /* 1: a context waits while another one computes the block that it lacks next */
+  int32_t one_loop;           /* 1: the one loop (spec 02 section 9) decides; MAX_UTILIZATION only */
+  int32_t selects;            /* 1: the caller does: berth_core_begin and berth_core_select, no berth_core_schedule */
   int32_t pad_count;          /* berth_pad_count */
   int32_t reserved;           /* 0 */
 } berth_core_config;
@@ -452,7 +468,7 @@ typedef struct berth_core_memory {
   uint64_t receive_address; /* int32_t[rows]: rows */
   uint64_t done_address;    /* berth_done[rows] */
   uint64_t entry_address;   /* berth_entry[ring][entries_per_batch] */
-  uint64_t result_address;  /* uint8_t[ring][entries_per_batch]: in, for settle: 1 = the sequence ends here */
+  uint64_t result_address;  /* uint8_t[ring][entries_per_batch]: in, for settle: berth_result bits */
   uint64_t sampled_address; /* int32_t[ring][entries_per_batch]: in, for settle: the token made there; -1: not known */
   uint64_t active_address;  /* int32_t[rows]: active rows, oldest first */
   uint64_t free_address;    /* int32_t[rows - 1]: the admit inbox takes rows from the end of the first free_rows */
@@ -495,6 +511,18 @@ BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
  */
 BERTH_API int32_t berth_core_schedule(berth_core_t core);
 /*
+ * The same in two calls, where the caller selects who is let in (config->selects). begin goes as far as the padding
+ * before the schedule and brings the table up to date (berth_core_table). The caller then writes into it, and nowhere
+ * else: fitting, in scheduling order, state 8 among them; paused; wait_reason of rows that it leaves out (as begin left
+ * it: a gate). select takes seats, leases and pages for whom there are any, as long as the batch has places and tokens:
+ * the others wait. BERTH_E_ROW names what can't be selected and changes nothing: select may be called again.
+ */
+BERTH_API int32_t berth_core_begin(berth_core_t core);
+BERTH_API int32_t berth_core_select(berth_core_t core);
+struct berth_table_memory;
+/* The core's table; its rows are those of berth_core_map. Has no held pages, snapshots or adapters. */
+BERTH_API int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out);
+/*
  * Can a request of this size, admitted in this state, ever run on an empty rank? *reason = BERTH_WAIT_NONE if so;
  * else what stands in the way (TOKENS: prompt and output against max_seq_len, or prompt against max_num_tokens without
  * chunking; PAGES: pages to the last token against all pages), with what it would take and what there is. Changes
@@ -506,6 +534,12 @@ BERTH_API int32_t berth_core_fits(berth_core_t core, int32_t state, int32_t prom
 BERTH_API int32_t berth_core_launch(berth_core_t core);
 /* Settles the due batch, marks retirees, tears down what ended, describes the rank for the next gather. */
 BERTH_API int32_t berth_core_settle(berth_core_t core);
+/*
+ * Between two iterations, instead of one: the runner's forward of these batches came to nothing, so their requests end as
+ * FAILED, with the last launched batch that holds them. Ring slots of the batch launched and of the batch settled in the
+ * iteration before, -1: none. Outboxes and record are those of an iteration that ran nothing.
+ */
+BERTH_API int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot);
 
 /* ------------------------------------------------------------------------------------------
  * Scheduling: which requests run, how many tokens of each. A table is the memory that it reads
@@ -561,7 +595,7 @@ enum berth_row_field {
   BERTH_FIELD_CACHE = 17,
   BERTH_FIELD_IN_FLIGHT = 18,
   BERTH_FIELD_PRIORITY = 19,       /* not a number */
-  BERTH_FIELD_ORDER = 20           /* the active list names a row outside the table */
+  BERTH_FIELD_ORDER = 20           /* a list names a row outside the table, one not in the order, or one twice */
 };
 
 typedef struct berth_pool {
@@ -770,6 +804,29 @@ enum berth_kv_mode {
   BERTH_KV_EMULATION = 1    /* they happen in berth_kv_run, from snapshots: a device without a device */
 };
 
+/*
+ * The disk level: a file without a name in a directory, that ends with the cache. Transfers from and to it are carried out
+ * by threads of the cache's own; no call but berth_kv_poll waits for them.
+ */
+typedef struct berth_kv_disk {
+  uint32_t struct_size;
+  int32_t threads;            /* 1 .. 64; emulation has none: transfers happen in berth_kv_run */
+  int32_t depth;              /* pages under way, 2 .. 65536; half of them may be on their way down */
+  int32_t error;              /* out, BERTH_E_IO: errno */
+  int32_t cause;              /* out, BERTH_E_IO: berth_kv_disk_cause */
+  int32_t padding;
+  uint64_t directory_address; /* char[directory_bytes], no terminator */
+  int64_t directory_bytes;    /* 1 .. 4095 */
+  int64_t bytes;              /* out: of the file; -1: more than there can be */
+  char text[128];             /* out, BERTH_E_IO: what the system says, terminated */
+} berth_kv_disk;
+
+enum berth_kv_disk_cause {
+  BERTH_KV_DISK_DIRECTORY = 1, /* no file can be made there */
+  BERTH_KV_DISK_SPACE = 2,     /* there is no room for its bytes */
+  BERTH_KV_DISK_THREADS = 3    /* no thread can be started */
+};
+
 typedef struct berth_kv_config {
   uint32_t struct_size;
   int32_t tokens_per_block;     /* 1 .. 1024 */
@@ -792,6 +849,8 @@ typedef struct berth_kv_config {
   int32_t bad_value;            /* what tables say where there is no page */
   int32_t token_arena;          /* tokens that a batch of operations may name, 1 .. 2^28 */
   uint64_t hash_key[2];         /* of the index's hashes; results don't depend on it */
+  uint64_t disk_address;        /* berth_kv_disk; 0: none. Needed for pages on the disk level that have memory */
+  uint64_t most_address;        /* int64_t[BERTH_KV_LEVELS][groups]: pages that berth_kv_adjust may give; 0: as created */
 } berth_kv_config;
 
 typedef struct berth_kv_stats {
@@ -808,20 +867,28 @@ typedef struct berth_kv_stats {
   int64_t index_blocks;     /* in use */
   int64_t index_runs;
   uint64_t wait_epoch;      /* the highest epoch that must have completed before the pages handed out so far are written */
+  int64_t written;          /* pages that went to the disk level */
+  int64_t read;             /* pages that came from it */
+  int64_t failed;           /* transfers that failed */
+  int64_t lost;             /* blocks and window pages that left the index for it */
+  int64_t under_way;        /* transfers asked for and not settled */
 } berth_kv_stats;
 
-/* Pages of a pool group on a level. free + held + cached = total. */
+/* Pages of a pool group on a level. free + held + cached + moving = total. */
 typedef struct berth_kv_pages {
   int64_t total;
   int64_t free;
   int64_t held;      /* by sequences alone, not in the index */
   int64_t cached;    /* in the index, referenced or not */
   int64_t evictable; /* of the cached */
+  int64_t moving;    /* owned by transfers: where they go to, or what was given up while they were under way */
 } berth_kv_pages;
 
 enum berth_kv_op_kind {
   BERTH_KV_OPEN = 1,     /* tokens: the prompt. out: handle, tokens found, of these in a partial block */
-  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them */
+  BERTH_KV_RESUME = 2,   /* a: table row. Brings its pages to the device and locks them. BERTH_E_PENDING: some come from
+                            the disk level, resume again when the ticket is done; BERTH_E_MISSING: some were lost, the
+                            sequence has matched tokens left and is suspended; said once */
   BERTH_KV_SUSPEND = 3,  /* the row is free again; pages are kept */
   BERTH_KV_RESIZE = 4,   /* a: capacity, b: history, in tokens; -1: as it is */
   BERTH_KV_COMMIT = 5,   /* tokens: what follows the committed ones. flags: END */
@@ -833,7 +900,9 @@ enum berth_kv_op_kind {
   BERTH_KV_LOOKUP = 10,  /* tokens. flags: PIN. out as OPEN; handle: the pin */
   BERTH_KV_UNPIN = 11,   /* handle: a pin */
   BERTH_KV_PLAN_DROP = 12, /* a stopped sequence's window pages, which only a next turn would use. handle out: a pin */
-  BERTH_KV_DROP = 13     /* handle: such a plan: drops the pages that no other plan keeps */
+  BERTH_KV_DROP = 13,    /* handle: such a plan: drops the pages that no other plan keeps */
+  BERTH_KV_PREFETCH = 14 /* a: berth_kv_level, device or host. Brings the pages of a suspended sequence up to it. out:
+                            ticket, 0: they are there. BERTH_E_MISSING as of RESUME */
 };
 
 enum berth_kv_flag {
@@ -850,7 +919,7 @@ enum berth_kv_flag {
   BERTH_KV_SALT = 64
 };
 
-/* One operation, in and out. 88 bytes. */
+/* One operation, in and out. 96 bytes. */
 typedef struct berth_kv_op {
   uint64_t handle;
   uint64_t lora;
@@ -869,6 +938,7 @@ typedef struct berth_kv_op {
   int32_t partial;     /* out: of these in a partial block */
   int32_t group;       /* out: the pool group that is short; -1 */
   int32_t deficit;     /* out: pages short there; 0 with EXHAUSTED: the utilisation limit */
+  uint64_t ticket;     /* out: of the transfers that it waits for; 0: none */
 } berth_kv_op;
 
 /* Where the cache's memory lies; valid until berth_kv_destroy. */
@@ -886,7 +956,29 @@ typedef struct berth_kv_memory {
   uint64_t event_address; /* berth_kv_event_ring, then berth_kv_event[ring], then int32_t[ring][event_tokens]; 0: none */
   int64_t events;         /* entries of the ring */
   int64_t event_bytes;    /* of all of it */
+  uint64_t io_address;    /* berth_kv_io, then berth_kv_ticket[tickets] */
+  int64_t tickets;        /* a power of two */
+  uint64_t finished_address; /* uint64_t, moved by other threads (load acquire): transfers that have finished; 0: no disk */
 } berth_kv_memory;
+
+/*
+ * Tickets are numbered 1, 2, 3 ... and are done in that order, when a poll settles their last transfer. What became of
+ * ticket t stands in record t modulo tickets, until it is overwritten.
+ */
+typedef struct berth_kv_io {
+  uint64_t settled; /* transfers: finished - settled would be settled by a poll now */
+  uint64_t issued;  /* tickets */
+  uint64_t done;    /* tickets; stored release, after the record */
+  uint64_t padding[5];
+} berth_kv_io;
+
+typedef struct berth_kv_ticket {
+  uint64_t ticket;
+  int32_t pages;  /* that it moves */
+  int32_t failed; /* of these */
+  int32_t error;  /* errno of the first that failed */
+  int32_t padding;
+} berth_kv_ticket;
 
 enum berth_kv_event_kind { BERTH_KV_STORED = 1, BERTH_KV_REMOVED = 2, BERTH_KV_UPDATED = 3 };
 
@@ -943,9 +1035,11 @@ typedef struct berth_kv_batch {
                                 * pool's base, those of scratch too */
 } berth_kv_batch;
 
-/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. */
+/* config sizes come from the plan; pages: int64_t[BERTH_KV_LEVELS][groups]. *out is written only on BERTH_OK. BERTH_E_IO:
+ * the disk level can't be made, the disk record says why. */
 BERTH_API int32_t berth_kv_create(const berth_kv_config *config, const berth_kv_buffer *buffers, int32_t n,
                                   const int64_t *pages, int32_t pages_n, berth_kv_t *out);
+/* Transfers that are being carried out end first, those that wait never begin. */
 BERTH_API int32_t berth_kv_destroy(berth_kv_t kv);
 BERTH_API int32_t berth_kv_map(berth_kv_t kv, berth_kv_memory *out);
 /* Applies n operations in order, each on its own; returns the first status that isn't OK, else OK. */
@@ -968,6 +1062,19 @@ BERTH_API int32_t berth_kv_epoch(berth_kv_t kv, uint64_t launch, uint64_t comple
 BERTH_API int32_t berth_kv_clock(berth_kv_t kv, int64_t now);
 /* Emulation: lets up to n steps of the stream happen. */
 BERTH_API int32_t berth_kv_run(berth_kv_t kv, int32_t n, int32_t *done);
+/*
+ * Settles finished transfers in the order in which they were started, at most so many: only then are their pages where
+ * they were to go, or lost. Blocks until at_least are (or all that are under way, if these are fewer); 0: never. Which
+ * transfers have finished depends on time, what they change only on how many are settled: *settled.
+ */
+BERTH_API int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled);
+/*
+ * Other numbers of pages: pages[BERTH_KV_LEVELS][groups], at most those of most_address, on the disk level as they are.
+ * What doesn't fit is evicted, what lies behind moves forward. BERTH_E_STATE: a sequence is active, pages are on their way
+ * up, or something launched hasn't completed; BERTH_E_EXHAUSTED: pool level * groups + group is *deficit pages too small
+ * for what can't be evicted. Nothing changed then.
+ */
+BERTH_API int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit);
 /* Blocks that a tenant keeps undisturbed; 0: no quota. */
 BERTH_API int32_t berth_kv_quota(berth_kv_t kv, int32_t tenant, int64_t blocks);
 /* Page of each block of a sequence's beam, -1: none there; level * 2^28 + slot off the device; below -1: it shares a
@@ -987,7 +1094,7 @@ BERTH_API int32_t berth_kv_snapshot(berth_kv_t kv, berth_kv_event *events, int32
 BERTH_API int32_t berth_kv_reset(berth_kv_t kv);
 /* Examines every invariant; BERTH_OK, or BERTH_E_STATE with the number of the broken one. Takes time in all pages. */
 BERTH_API int32_t berth_kv_check(berth_kv_t kv, int32_t *broken);
-/* A page's bytes: address of a slot in a pool; 0 where there is no memory. */
+/* A page's bytes: address of a slot in a pool; 0 where there is no memory, or a file. */
 BERTH_API int32_t berth_kv_page(berth_kv_t kv, int32_t level, int32_t pool, int32_t slot, uint64_t *address,
                                 int64_t *bytes);
 

@@ -23,6 +23,7 @@ module dev.berth {
   exports dev.berth.replay;
   exports dev.berth.request;
   exports dev.berth.route;
+  exports dev.berth.simulate;
 
   opens dev.berth.cli to
       info.picocli;

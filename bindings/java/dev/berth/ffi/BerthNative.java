@@ -131,6 +131,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_E_ROW() {
         return BERTH_E_ROW;
     }
+    private static final int BERTH_E_PENDING = (int)11L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_PENDING = 11
+     * }
+     */
+    public static int BERTH_E_PENDING() {
+        return BERTH_E_PENDING;
+    }
+    private static final int BERTH_E_MISSING = (int)12L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_MISSING = 12
+     * }
+     */
+    public static int BERTH_E_MISSING() {
+        return BERTH_E_MISSING;
+    }
+    private static final int BERTH_E_IO = (int)13L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_status_code.BERTH_E_IO = 13
+     * }
+     */
+    public static int BERTH_E_IO() {
+        return BERTH_E_IO;
+    }
 
     private static class berth_abi_version {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
@@ -1226,15 +1253,6 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_ROW_MULTIMODAL() {
         return BERTH_ROW_MULTIMODAL;
     }
-    private static final int BERTH_ROW_ENCODER_RUNNING = (int)256L;
-    /**
-     * {@snippet lang=c :
-     * enum berth_row_flag.BERTH_ROW_ENCODER_RUNNING = 256
-     * }
-     */
-    public static int BERTH_ROW_ENCODER_RUNNING() {
-        return BERTH_ROW_ENCODER_RUNNING;
-    }
     private static final int BERTH_ROW_STAYS = (int)128L;
     /**
      * {@snippet lang=c :
@@ -1243,6 +1261,24 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_ROW_STAYS() {
         return BERTH_ROW_STAYS;
+    }
+    private static final int BERTH_ROW_HELD = (int)256L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_HELD = 256
+     * }
+     */
+    public static int BERTH_ROW_HELD() {
+        return BERTH_ROW_HELD;
+    }
+    private static final int BERTH_ROW_ENCODER_RUNNING = (int)512L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_row_flag.BERTH_ROW_ENCODER_RUNNING = 512
+     * }
+     */
+    public static int BERTH_ROW_ENCODER_RUNNING() {
+        return BERTH_ROW_ENCODER_RUNNING;
     }
     private static final int BERTH_WAIT_NONE = (int)0L;
     /**
@@ -1361,10 +1397,19 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_WAIT_ENCODER() {
         return BERTH_WAIT_ENCODER;
     }
-    private static final int BERTH_WAIT_REASONS = (int)13L;
+    private static final int BERTH_WAIT_READER = (int)13L;
     /**
      * {@snippet lang=c :
-     * enum berth_wait_reason.BERTH_WAIT_REASONS = 13
+     * enum berth_wait_reason.BERTH_WAIT_READER = 13
+     * }
+     */
+    public static int BERTH_WAIT_READER() {
+        return BERTH_WAIT_READER;
+    }
+    private static final int BERTH_WAIT_REASONS = (int)14L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_wait_reason.BERTH_WAIT_REASONS = 14
      * }
      */
     public static int BERTH_WAIT_REASONS() {
@@ -1532,10 +1577,28 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_CHANGE_CANCEL() {
         return BERTH_CHANGE_CANCEL;
     }
-    private static final int BERTH_CHANGE_ENCODED = (int)4L;
+    private static final int BERTH_CHANGE_HOLD = (int)4L;
     /**
      * {@snippet lang=c :
-     * enum berth_change_kind.BERTH_CHANGE_ENCODED = 4
+     * enum berth_change_kind.BERTH_CHANGE_HOLD = 4
+     * }
+     */
+    public static int BERTH_CHANGE_HOLD() {
+        return BERTH_CHANGE_HOLD;
+    }
+    private static final int BERTH_CHANGE_RESUME = (int)5L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_RESUME = 5
+     * }
+     */
+    public static int BERTH_CHANGE_RESUME() {
+        return BERTH_CHANGE_RESUME;
+    }
+    private static final int BERTH_CHANGE_ENCODED = (int)6L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_change_kind.BERTH_CHANGE_ENCODED = 6
      * }
      */
     public static int BERTH_CHANGE_ENCODED() {
@@ -1567,6 +1630,33 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_END_FAILED() {
         return BERTH_END_FAILED;
+    }
+    private static final int BERTH_RESULT_STOP = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_result.BERTH_RESULT_STOP = 1
+     * }
+     */
+    public static int BERTH_RESULT_STOP() {
+        return BERTH_RESULT_STOP;
+    }
+    private static final int BERTH_RESULT_VOID = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_result.BERTH_RESULT_VOID = 2
+     * }
+     */
+    public static int BERTH_RESULT_VOID() {
+        return BERTH_RESULT_VOID;
+    }
+    private static final int BERTH_RESULT_FAILED = (int)4L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_result.BERTH_RESULT_FAILED = 4
+     * }
+     */
+    public static int BERTH_RESULT_FAILED() {
+        return BERTH_RESULT_FAILED;
     }
     private static final int BERTH_ENTRY_CONTEXT = (int)1L;
     /**
@@ -1983,6 +2073,187 @@ public class BerthNative extends BerthSymbols {
         }
     }
 
+    private static class berth_core_begin {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_begin");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static FunctionDescriptor berth_core_begin$descriptor() {
+        return berth_core_begin.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static MethodHandle berth_core_begin$handle() {
+        return berth_core_begin.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static MemorySegment berth_core_begin$address() {
+        return berth_core_begin.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_begin(berth_core_t core)
+     * }
+     */
+    public static int berth_core_begin(MemorySegment core) {
+        var mh$ = berth_core_begin.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_begin", core);
+            }
+            return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_select {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_select");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static FunctionDescriptor berth_core_select$descriptor() {
+        return berth_core_select.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static MethodHandle berth_core_select$handle() {
+        return berth_core_select.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static MemorySegment berth_core_select$address() {
+        return berth_core_select.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_select(berth_core_t core)
+     * }
+     */
+    public static int berth_core_select(MemorySegment core) {
+        var mh$ = berth_core_select.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_select", core);
+            }
+            return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_table {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_table");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static FunctionDescriptor berth_core_table$descriptor() {
+        return berth_core_table.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static MethodHandle berth_core_table$handle() {
+        return berth_core_table.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static MemorySegment berth_core_table$address() {
+        return berth_core_table.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_table(berth_core_t core, struct berth_table_memory *out)
+     * }
+     */
+    public static int berth_core_table(MemorySegment core, MemorySegment out) {
+        var mh$ = berth_core_table.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_table", core, out);
+            }
+            return (int)mh$.invokeExact(core, out);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
     private static class berth_core_fits {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
             BerthNative.C_INT,
@@ -2162,6 +2433,68 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_core_settle", core);
             }
             return (int)mh$.invokeExact(core);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_core_fault {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_fault");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static FunctionDescriptor berth_core_fault$descriptor() {
+        return berth_core_fault.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static MethodHandle berth_core_fault$handle() {
+        return berth_core_fault.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static MemorySegment berth_core_fault$address() {
+        return berth_core_fault.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_fault(berth_core_t core, int32_t launched_slot, int32_t collected_slot)
+     * }
+     */
+    public static int berth_core_fault(MemorySegment core, int launched_slot, int collected_slot) {
+        var mh$ = berth_core_fault.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_fault", core, launched_slot, collected_slot);
+            }
+            return (int)mh$.invokeExact(core, launched_slot, collected_slot);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {
@@ -3039,6 +3372,33 @@ public class BerthNative extends BerthSymbols {
     public static int BERTH_KV_EMULATION() {
         return BERTH_KV_EMULATION;
     }
+    private static final int BERTH_KV_DISK_DIRECTORY = (int)1L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_DIRECTORY = 1
+     * }
+     */
+    public static int BERTH_KV_DISK_DIRECTORY() {
+        return BERTH_KV_DISK_DIRECTORY;
+    }
+    private static final int BERTH_KV_DISK_SPACE = (int)2L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_SPACE = 2
+     * }
+     */
+    public static int BERTH_KV_DISK_SPACE() {
+        return BERTH_KV_DISK_SPACE;
+    }
+    private static final int BERTH_KV_DISK_THREADS = (int)3L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_disk_cause.BERTH_KV_DISK_THREADS = 3
+     * }
+     */
+    public static int BERTH_KV_DISK_THREADS() {
+        return BERTH_KV_DISK_THREADS;
+    }
     private static final int BERTH_KV_OPEN = (int)1L;
     /**
      * {@snippet lang=c :
@@ -3155,6 +3515,15 @@ public class BerthNative extends BerthSymbols {
      */
     public static int BERTH_KV_DROP() {
         return BERTH_KV_DROP;
+    }
+    private static final int BERTH_KV_PREFETCH = (int)14L;
+    /**
+     * {@snippet lang=c :
+     * enum berth_kv_op_kind.BERTH_KV_PREFETCH = 14
+     * }
+     */
+    public static int BERTH_KV_PREFETCH() {
+        return BERTH_KV_PREFETCH;
     }
     private static final int BERTH_KV_END = (int)1L;
     /**
@@ -3883,6 +4252,133 @@ public class BerthNative extends BerthSymbols {
                 traceDowncall("berth_kv_run", kv, n, done);
             }
             return (int)mh$.invokeExact(kv, n, done);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_poll {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_poll");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_poll$descriptor() {
+        return berth_kv_poll.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static MethodHandle berth_kv_poll$handle() {
+        return berth_kv_poll.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static MemorySegment berth_kv_poll$address() {
+        return berth_kv_poll.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_poll(berth_kv_t kv, int32_t at_least, int32_t at_most, int32_t *settled)
+     * }
+     */
+    public static int berth_kv_poll(MemorySegment kv, int at_least, int at_most, MemorySegment settled) {
+        var mh$ = berth_kv_poll.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_poll", kv, at_least, at_most, settled);
+            }
+            return (int)mh$.invokeExact(kv, at_least, at_most, settled);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
+    private static class berth_kv_adjust {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_kv_adjust");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static FunctionDescriptor berth_kv_adjust$descriptor() {
+        return berth_kv_adjust.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MethodHandle berth_kv_adjust$handle() {
+        return berth_kv_adjust.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static MemorySegment berth_kv_adjust$address() {
+        return berth_kv_adjust.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_kv_adjust(berth_kv_t kv, const int64_t *pages, int32_t pages_n, int32_t *pool, int64_t *deficit)
+     * }
+     */
+    public static int berth_kv_adjust(MemorySegment kv, MemorySegment pages, int pages_n, MemorySegment pool, MemorySegment deficit) {
+        var mh$ = berth_kv_adjust.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_kv_adjust", kv, pages, pages_n, pool, deficit);
+            }
+            return (int)mh$.invokeExact(kv, pages, pages_n, pool, deficit);
         } catch (Error | RuntimeException ex) {
            throw ex;
         } catch (Throwable ex$) {

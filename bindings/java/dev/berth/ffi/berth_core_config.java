@@ -40,6 +40,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t capacity;
  *     int32_t pause;
  *     int32_t prefix_sharing;
+ *     int32_t one_loop;
+ *     int32_t selects;
  *     int32_t pad_count;
  *     int32_t reserved;
  * }
@@ -77,6 +79,8 @@ public class berth_core_config {
         BerthNative.C_INT.withName("capacity"),
         BerthNative.C_INT.withName("pause"),
         BerthNative.C_INT.withName("prefix_sharing"),
+        BerthNative.C_INT.withName("one_loop"),
+        BerthNative.C_INT.withName("selects"),
         BerthNative.C_INT.withName("pad_count"),
         BerthNative.C_INT.withName("reserved")
     ).withName("berth_core_config");
@@ -1186,6 +1190,94 @@ public class berth_core_config {
      */
     public static void prefix_sharing(MemorySegment struct, int fieldValue) {
         struct.set(prefix_sharing$LAYOUT, prefix_sharing$OFFSET, fieldValue);
+    }
+
+    private static final OfInt one_loop$LAYOUT = (OfInt)$LAYOUT.select(groupElement("one_loop"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static final OfInt one_loop$layout() {
+        return one_loop$LAYOUT;
+    }
+
+    private static final long one_loop$OFFSET = $LAYOUT.byteOffset(groupElement("one_loop"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static final long one_loop$offset() {
+        return one_loop$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static int one_loop(MemorySegment struct) {
+        return struct.get(one_loop$LAYOUT, one_loop$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t one_loop
+     * }
+     */
+    public static void one_loop(MemorySegment struct, int fieldValue) {
+        struct.set(one_loop$LAYOUT, one_loop$OFFSET, fieldValue);
+    }
+
+    private static final OfInt selects$LAYOUT = (OfInt)$LAYOUT.select(groupElement("selects"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static final OfInt selects$layout() {
+        return selects$LAYOUT;
+    }
+
+    private static final long selects$OFFSET = $LAYOUT.byteOffset(groupElement("selects"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static final long selects$offset() {
+        return selects$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static int selects(MemorySegment struct) {
+        return struct.get(selects$LAYOUT, selects$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t selects
+     * }
+     */
+    public static void selects(MemorySegment struct, int fieldValue) {
+        struct.set(selects$LAYOUT, selects$OFFSET, fieldValue);
     }
 
     private static final OfInt pad_count$LAYOUT = (OfInt)$LAYOUT.select(groupElement("pad_count"));

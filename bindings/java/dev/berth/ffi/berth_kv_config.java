@@ -36,6 +36,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t bad_value;
  *     int32_t token_arena;
  *     uint64_t hash_key[2];
+ *     uint64_t disk_address;
+ *     uint64_t most_address;
  * }
  * }
  */
@@ -66,7 +68,9 @@ public class berth_kv_config {
         BerthNative.C_INT.withName("staging"),
         BerthNative.C_INT.withName("bad_value"),
         BerthNative.C_INT.withName("token_arena"),
-        MemoryLayout.sequenceLayout(2, BerthNative.C_LONG).withName("hash_key")
+        MemoryLayout.sequenceLayout(2, BerthNative.C_LONG).withName("hash_key"),
+        BerthNative.C_LONG.withName("disk_address"),
+        BerthNative.C_LONG.withName("most_address")
     ).withName("berth_kv_config");
 
     /**
@@ -1031,6 +1035,94 @@ public class berth_kv_config {
      */
     public static void hash_key(MemorySegment struct, long index0, long fieldValue) {
         hash_key$ELEM_HANDLE.set(struct, hash_key$OFFSET, index0, fieldValue);
+    }
+
+    private static final OfLong disk_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("disk_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t disk_address
+     * }
+     */
+    public static final OfLong disk_address$layout() {
+        return disk_address$LAYOUT;
+    }
+
+    private static final long disk_address$OFFSET = $LAYOUT.byteOffset(groupElement("disk_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t disk_address
+     * }
+     */
+    public static final long disk_address$offset() {
+        return disk_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t disk_address
+     * }
+     */
+    public static long disk_address(MemorySegment struct) {
+        return struct.get(disk_address$LAYOUT, disk_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t disk_address
+     * }
+     */
+    public static void disk_address(MemorySegment struct, long fieldValue) {
+        struct.set(disk_address$LAYOUT, disk_address$OFFSET, fieldValue);
+    }
+
+    private static final OfLong most_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("most_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static final OfLong most_address$layout() {
+        return most_address$LAYOUT;
+    }
+
+    private static final long most_address$OFFSET = $LAYOUT.byteOffset(groupElement("most_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static final long most_address$offset() {
+        return most_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static long most_address(MemorySegment struct) {
+        return struct.get(most_address$LAYOUT, most_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t most_address
+     * }
+     */
+    public static void most_address(MemorySegment struct, long fieldValue) {
+        struct.set(most_address$LAYOUT, most_address$OFFSET, fieldValue);
     }
 
     /**

@@ -28,6 +28,9 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     uint64_t event_address;
  *     int64_t events;
  *     int64_t event_bytes;
+ *     uint64_t io_address;
+ *     int64_t tickets;
+ *     uint64_t finished_address;
  * }
  * }
  */
@@ -50,7 +53,10 @@ public class berth_kv_memory {
         BerthNative.C_LONG.withName("tokens"),
         BerthNative.C_LONG.withName("event_address"),
         BerthNative.C_LONG.withName("events"),
-        BerthNative.C_LONG.withName("event_bytes")
+        BerthNative.C_LONG.withName("event_bytes"),
+        BerthNative.C_LONG.withName("io_address"),
+        BerthNative.C_LONG.withName("tickets"),
+        BerthNative.C_LONG.withName("finished_address")
     ).withName("berth_kv_memory");
 
     /**
@@ -630,6 +636,138 @@ public class berth_kv_memory {
      */
     public static void event_bytes(MemorySegment struct, long fieldValue) {
         struct.set(event_bytes$LAYOUT, event_bytes$OFFSET, fieldValue);
+    }
+
+    private static final OfLong io_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("io_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t io_address
+     * }
+     */
+    public static final OfLong io_address$layout() {
+        return io_address$LAYOUT;
+    }
+
+    private static final long io_address$OFFSET = $LAYOUT.byteOffset(groupElement("io_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t io_address
+     * }
+     */
+    public static final long io_address$offset() {
+        return io_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t io_address
+     * }
+     */
+    public static long io_address(MemorySegment struct) {
+        return struct.get(io_address$LAYOUT, io_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t io_address
+     * }
+     */
+    public static void io_address(MemorySegment struct, long fieldValue) {
+        struct.set(io_address$LAYOUT, io_address$OFFSET, fieldValue);
+    }
+
+    private static final OfLong tickets$LAYOUT = (OfLong)$LAYOUT.select(groupElement("tickets"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t tickets
+     * }
+     */
+    public static final OfLong tickets$layout() {
+        return tickets$LAYOUT;
+    }
+
+    private static final long tickets$OFFSET = $LAYOUT.byteOffset(groupElement("tickets"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t tickets
+     * }
+     */
+    public static final long tickets$offset() {
+        return tickets$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t tickets
+     * }
+     */
+    public static long tickets(MemorySegment struct) {
+        return struct.get(tickets$LAYOUT, tickets$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t tickets
+     * }
+     */
+    public static void tickets(MemorySegment struct, long fieldValue) {
+        struct.set(tickets$LAYOUT, tickets$OFFSET, fieldValue);
+    }
+
+    private static final OfLong finished_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("finished_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t finished_address
+     * }
+     */
+    public static final OfLong finished_address$layout() {
+        return finished_address$LAYOUT;
+    }
+
+    private static final long finished_address$OFFSET = $LAYOUT.byteOffset(groupElement("finished_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t finished_address
+     * }
+     */
+    public static final long finished_address$offset() {
+        return finished_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t finished_address
+     * }
+     */
+    public static long finished_address(MemorySegment struct) {
+        return struct.get(finished_address$LAYOUT, finished_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t finished_address
+     * }
+     */
+    public static void finished_address(MemorySegment struct, long fieldValue) {
+        struct.set(finished_address$LAYOUT, finished_address$OFFSET, fieldValue);
     }
 
     /**

@@ -32,6 +32,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t partial;
  *     int32_t group;
  *     int32_t deficit;
+ *     uint64_t ticket;
  * }
  * }
  */
@@ -58,7 +59,8 @@ public class berth_kv_op {
         BerthNative.C_INT.withName("matched"),
         BerthNative.C_INT.withName("partial"),
         BerthNative.C_INT.withName("group"),
-        BerthNative.C_INT.withName("deficit")
+        BerthNative.C_INT.withName("deficit"),
+        BerthNative.C_LONG.withName("ticket")
     ).withName("berth_kv_op");
 
     /**
@@ -814,6 +816,50 @@ public class berth_kv_op {
      */
     public static void deficit(MemorySegment struct, int fieldValue) {
         struct.set(deficit$LAYOUT, deficit$OFFSET, fieldValue);
+    }
+
+    private static final OfLong ticket$LAYOUT = (OfLong)$LAYOUT.select(groupElement("ticket"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t ticket
+     * }
+     */
+    public static final OfLong ticket$layout() {
+        return ticket$LAYOUT;
+    }
+
+    private static final long ticket$OFFSET = $LAYOUT.byteOffset(groupElement("ticket"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t ticket
+     * }
+     */
+    public static final long ticket$offset() {
+        return ticket$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t ticket
+     * }
+     */
+    public static long ticket(MemorySegment struct) {
+        return struct.get(ticket$LAYOUT, ticket$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t ticket
+     * }
+     */
+    public static void ticket(MemorySegment struct, long fieldValue) {
+        struct.set(ticket$LAYOUT, ticket$OFFSET, fieldValue);
     }
 
     /**

@@ -20,6 +20,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int64_t held;
  *     int64_t cached;
  *     int64_t evictable;
+ *     int64_t moving;
  * }
  * }
  */
@@ -34,7 +35,8 @@ public class berth_kv_pages {
         BerthNative.C_LONG.withName("free"),
         BerthNative.C_LONG.withName("held"),
         BerthNative.C_LONG.withName("cached"),
-        BerthNative.C_LONG.withName("evictable")
+        BerthNative.C_LONG.withName("evictable"),
+        BerthNative.C_LONG.withName("moving")
     ).withName("berth_kv_pages");
 
     /**
@@ -262,6 +264,50 @@ public class berth_kv_pages {
      */
     public static void evictable(MemorySegment struct, long fieldValue) {
         struct.set(evictable$LAYOUT, evictable$OFFSET, fieldValue);
+    }
+
+    private static final OfLong moving$LAYOUT = (OfLong)$LAYOUT.select(groupElement("moving"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t moving
+     * }
+     */
+    public static final OfLong moving$layout() {
+        return moving$LAYOUT;
+    }
+
+    private static final long moving$OFFSET = $LAYOUT.byteOffset(groupElement("moving"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t moving
+     * }
+     */
+    public static final long moving$offset() {
+        return moving$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t moving
+     * }
+     */
+    public static long moving(MemorySegment struct) {
+        return struct.get(moving$LAYOUT, moving$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t moving
+     * }
+     */
+    public static void moving(MemorySegment struct, long fieldValue) {
+        struct.set(moving$LAYOUT, moving$OFFSET, fieldValue);
     }
 
     /**

@@ -28,6 +28,11 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int64_t index_blocks;
  *     int64_t index_runs;
  *     uint64_t wait_epoch;
+ *     int64_t written;
+ *     int64_t read;
+ *     int64_t failed;
+ *     int64_t lost;
+ *     int64_t under_way;
  * }
  * }
  */
@@ -50,7 +55,12 @@ public class berth_kv_stats {
         BerthNative.C_LONG.withName("asked_tokens"),
         BerthNative.C_LONG.withName("index_blocks"),
         BerthNative.C_LONG.withName("index_runs"),
-        BerthNative.C_LONG.withName("wait_epoch")
+        BerthNative.C_LONG.withName("wait_epoch"),
+        BerthNative.C_LONG.withName("written"),
+        BerthNative.C_LONG.withName("read"),
+        BerthNative.C_LONG.withName("failed"),
+        BerthNative.C_LONG.withName("lost"),
+        BerthNative.C_LONG.withName("under_way")
     ).withName("berth_kv_stats");
 
     /**
@@ -630,6 +640,226 @@ public class berth_kv_stats {
      */
     public static void wait_epoch(MemorySegment struct, long fieldValue) {
         struct.set(wait_epoch$LAYOUT, wait_epoch$OFFSET, fieldValue);
+    }
+
+    private static final OfLong written$LAYOUT = (OfLong)$LAYOUT.select(groupElement("written"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t written
+     * }
+     */
+    public static final OfLong written$layout() {
+        return written$LAYOUT;
+    }
+
+    private static final long written$OFFSET = $LAYOUT.byteOffset(groupElement("written"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t written
+     * }
+     */
+    public static final long written$offset() {
+        return written$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t written
+     * }
+     */
+    public static long written(MemorySegment struct) {
+        return struct.get(written$LAYOUT, written$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t written
+     * }
+     */
+    public static void written(MemorySegment struct, long fieldValue) {
+        struct.set(written$LAYOUT, written$OFFSET, fieldValue);
+    }
+
+    private static final OfLong read$LAYOUT = (OfLong)$LAYOUT.select(groupElement("read"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t read
+     * }
+     */
+    public static final OfLong read$layout() {
+        return read$LAYOUT;
+    }
+
+    private static final long read$OFFSET = $LAYOUT.byteOffset(groupElement("read"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t read
+     * }
+     */
+    public static final long read$offset() {
+        return read$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t read
+     * }
+     */
+    public static long read(MemorySegment struct) {
+        return struct.get(read$LAYOUT, read$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t read
+     * }
+     */
+    public static void read(MemorySegment struct, long fieldValue) {
+        struct.set(read$LAYOUT, read$OFFSET, fieldValue);
+    }
+
+    private static final OfLong failed$LAYOUT = (OfLong)$LAYOUT.select(groupElement("failed"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t failed
+     * }
+     */
+    public static final OfLong failed$layout() {
+        return failed$LAYOUT;
+    }
+
+    private static final long failed$OFFSET = $LAYOUT.byteOffset(groupElement("failed"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t failed
+     * }
+     */
+    public static final long failed$offset() {
+        return failed$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t failed
+     * }
+     */
+    public static long failed(MemorySegment struct) {
+        return struct.get(failed$LAYOUT, failed$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t failed
+     * }
+     */
+    public static void failed(MemorySegment struct, long fieldValue) {
+        struct.set(failed$LAYOUT, failed$OFFSET, fieldValue);
+    }
+
+    private static final OfLong lost$LAYOUT = (OfLong)$LAYOUT.select(groupElement("lost"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t lost
+     * }
+     */
+    public static final OfLong lost$layout() {
+        return lost$LAYOUT;
+    }
+
+    private static final long lost$OFFSET = $LAYOUT.byteOffset(groupElement("lost"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t lost
+     * }
+     */
+    public static final long lost$offset() {
+        return lost$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t lost
+     * }
+     */
+    public static long lost(MemorySegment struct) {
+        return struct.get(lost$LAYOUT, lost$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t lost
+     * }
+     */
+    public static void lost(MemorySegment struct, long fieldValue) {
+        struct.set(lost$LAYOUT, lost$OFFSET, fieldValue);
+    }
+
+    private static final OfLong under_way$LAYOUT = (OfLong)$LAYOUT.select(groupElement("under_way"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int64_t under_way
+     * }
+     */
+    public static final OfLong under_way$layout() {
+        return under_way$LAYOUT;
+    }
+
+    private static final long under_way$OFFSET = $LAYOUT.byteOffset(groupElement("under_way"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int64_t under_way
+     * }
+     */
+    public static final long under_way$offset() {
+        return under_way$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int64_t under_way
+     * }
+     */
+    public static long under_way(MemorySegment struct) {
+        return struct.get(under_way$LAYOUT, under_way$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int64_t under_way
+     * }
+     */
+    public static void under_way(MemorySegment struct, long fieldValue) {
+        struct.set(under_way$LAYOUT, under_way$OFFSET, fieldValue);
     }
 
     /**

@@ -32,6 +32,8 @@ public class BerthException extends RuntimeException {
     DIVERGED,
     /** Requests wait for what can't come, or didn't within its bound; the message says who. */
     STALLED,
+    /** A policy of the caller's own failed, or decided what can't be. The cause says what. */
+    POLICY,
     /** A state that the library's own rules exclude. Please report it. */
     INTERNAL
   }

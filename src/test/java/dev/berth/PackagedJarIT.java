@@ -136,7 +136,7 @@ class PackagedJarIT {
     assertThat(result.out()).startsWith("Usage: berth");
     assertThat(TestFiles.java(Map.of(), List.of("-jar", CLI_JAR.toString(), "--version")).out())
         .matches("berth \\d+\\.\\d+\\.\\d+(-SNAPSHOT)?\\n");
-    String list = TestFiles.jdkTool("java") + " -jar " + CLI_JAR + " replay --list";
+    String list = "'%s' -jar '%s' replay --list".formatted(TestFiles.jdkTool("java"), CLI_JAR);
     Result full = TestFiles.run(Map.of(), List.of("sh", "-c", list + " > /dev/full"));
     assertThat(full.exit()).as(full.out()).isEqualTo(74);
     assertThat(full.out()).startsWith("berth: the output could not be written to its end: ");

@@ -17,6 +17,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
@@ -51,6 +52,7 @@ public class KvRouteBenchmark {
   private static final int REQUESTS = 4096;
   private static final int INPUTS = 8;
   private static final int PREFIXES = 64;
+  private static final int MOST_RANKS = 512;
 
   private static final MethodHandle SCORE =
       BenchLibrary.function(
@@ -86,13 +88,20 @@ public class KvRouteBenchmark {
       MemorySegment table,
       MemorySegment sizes) {
 
-    static Input random(SplittableRandom random, int ranks, Arena arena) {
+    /**
+     * A random input.
+     *
+     * @param grain what all lengths are multiples of; above the number of ranks each rank's load
+     *     has a remainder of its own, so that no two ever tie
+     */
+    static Input random(SplittableRandom random, int ranks, int grain, Arena arena) {
       MemorySegment load = arena.allocate(ValueLayout.JAVA_DOUBLE, ranks);
       MemorySegment sizes = arena.allocate(ValueLayout.JAVA_INT, REQUESTS);
       MemorySegment table = arena.allocate(ValueLayout.JAVA_INT, (long) REQUESTS * ranks);
       var states = new ArrayList<RankState>();
       for (int rank = 0; rank < ranks; rank++) {
-        var state = RankState.of(rank, random.nextInt(64), random.nextInt(262_144), 0);
+        int tokens = random.nextInt(262_144) / grain * grain + rank % grain;
+        var state = RankState.of(rank, random.nextInt(64), tokens, 0);
         load.setAtIndex(ValueLayout.JAVA_DOUBLE, rank, state.activeTokens());
         states.add(state);
       }
@@ -106,14 +115,14 @@ public class KvRouteBenchmark {
       var matches = new PrefixMatches();
       matches.begin(REQUESTS, ranks);
       for (int item = 0; item < REQUESTS; item++) {
-        int size = 128 + random.nextInt(8_192 - 128 + 1);
+        int size = Math.max(grain, (128 + random.nextInt(8_192 - 128 + 1)) / grain * grain);
         int prefix = random.nextInt(2 * PREFIXES);
         int[] head = new SplittableRandom(prefix).ints(64, 0, 128_000).toArray();
         if (prefix >= PREFIXES) {
           head = random.ints(64, 0, 128_000).toArray();
         } else {
           for (int rank : holders[prefix]) {
-            int match = Math.min(lengths[prefix], (size - 1) / 32 * 32);
+            int match = Math.min(lengths[prefix], (size - 1) / 32 * 32) / grain * grain;
             matches.set(item, rank, match);
             table.setAtIndex(ValueLayout.JAVA_INT, (long) item * ranks + rank, match);
           }
@@ -136,20 +145,21 @@ public class KvRouteBenchmark {
     load = arena.allocate(ValueLayout.JAVA_DOUBLE, ranks);
     var random = new SplittableRandom(20261130);
     for (int i = 0; i < INPUTS; i++) {
-      inputs.add(Input.random(random, ranks, arena));
-    }
-    for (int i = 0; i < INPUTS; i++) {
-      verify(inputs.get(i));
+      inputs.add(Input.random(random, ranks, 1, arena));
+      verify(Input.random(random, ranks, MOST_RANKS, arena));
     }
   }
 
-  /** Without beginnings and with equal lengths the order is that of arrival. */
+  /** Without beginnings and with the longest first the order is that of arrival. */
   private void verify(Input input) throws Throwable {
     var plain = new RequestBatch();
     MemorySegment sizes = arena.allocate(ValueLayout.JAVA_INT, REQUESTS);
+    int[] sorted = input.sizes.toArray(ValueLayout.JAVA_INT);
+    Arrays.sort(sorted);
     for (int item = 0; item < REQUESTS; item++) {
-      plain.add(Request.of(item, 8_192, 1));
-      sizes.setAtIndex(ValueLayout.JAVA_INT, item, 8_192);
+      int size = sorted[REQUESTS - 1 - item];
+      plain.add(Request.of(item, size, 1));
+      sizes.setAtIndex(ValueLayout.JAVA_INT, item, size);
     }
     var scoring = new KvAwareRouter(KvAwareRouter.Options.DEFAULTS.withWeights(1, 0, 1e6));
     scoring.route(input.loads, plain, input.matches, 1 << 20, assignment);

@@ -27,7 +27,7 @@ public final class CapacityScheduler {
     this.rules =
         rules.into(new NativeRules(CapacityRules.nativeSet(rules.set()), NativeRules.CAPACITY));
     this.own = own;
-    this.selection = new Selection(table, rules);
+    this.selection = new Selection(memory, rules, NativeTable.Rows.RECEIVING);
     memory.check(this.rules);
   }
 
@@ -73,8 +73,9 @@ public final class CapacityScheduler {
       selection.end();
       whole = true;
     } finally {
+      selection.close();
       if (!whole) {
-        table.memory().clearSelection();
+        selection.forget();
       }
     }
   }

@@ -60,6 +60,22 @@ public final class SchedulingTable implements AutoCloseable {
             shape.snapshotPointsPerRow());
   }
 
+  /** A table that is somebody else's, an engine's: to be read. */
+  private SchedulingTable(NativeTable table, TableShape shape) {
+    this.shape = shape;
+    this.gone = new boolean[0];
+    this.left = new int[0];
+    this.table = table;
+  }
+
+  static SchedulingTable of(NativeTable table) {
+    Pool[] pools = new Pool[table.pools()];
+    for (int pool = 0; pool < pools.length; pool++) {
+      pools[pool] = Pool.self(Integer.MAX_VALUE, table.totalPages(pool));
+    }
+    return new SchedulingTable(table, TableShape.of(table.rows(), pools));
+  }
+
   NativeTable memory() {
     return table;
   }
@@ -388,6 +404,17 @@ public final class SchedulingTable implements AutoCloseable {
   /** One loop: prompt tokens that its first look into the cache will find. */
   public void prepareTokens(int row, int tokens) {
     table.prepareTokens(row, tokens);
+  }
+
+  /**
+   * Whether a policy may pause the row. In an engine's table only who holds pages that no launched
+   * batch writes, and not who couldn't come back (docs/policies.md).
+   */
+  public boolean mayPause(int row) {
+    int state = table.state(row);
+    return state >= RequestState.CONTEXT_INIT.value()
+        && state <= RequestState.RETIRING.value()
+        && table.mayPause(row);
   }
 
   // ------------------------------------------------------------------------------ pools and

@@ -35,7 +35,7 @@ public final class TwoStageScheduler {
     NativeRules compiled = new NativeRules(CapacityRules.nativeSet(capacity.set()), stages);
     this.rules = batch.into(capacity.into(compiled));
     this.own = own;
-    this.selection = new Selection(table, capacity);
+    this.selection = new Selection(memory, capacity, NativeTable.Rows.RECEIVING);
     memory.check(rules);
   }
 

@@ -5,6 +5,7 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.cli.TraceReplay.ArrivalKind;
 import dev.berth.config.FleetSetup;
+import dev.berth.config.ServingConfig;
 import dev.berth.config.ShippedConfigs;
 import dev.berth.config.ShippedScenarios;
 import dev.berth.config.ShippedTraces;
@@ -182,6 +183,14 @@ final class ReplayCommand implements Callable<Integer> {
       description = "KV pages of a rank; default: by --free-memory, or not limited.")
   private @Nullable Long kvPages;
 
+  @Option(
+      names = "--prefix-reuse",
+      paramLabel = "on|off|file",
+      description =
+          "Whether prompts find what earlier ones left in the KV cache; by default as the file"
+              + " says, where the trace tells prefixes and KV pages are limited.")
+  private FleetSetup.PrefixReuse prefixReuse = FleetSetup.PrefixReuse.FILE;
+
   @Mixin private final PlanningOptions planning = new PlanningOptions();
 
   @Override
@@ -286,8 +295,9 @@ final class ReplayCommand implements Callable<Integer> {
         Arguments.positive(spec, "--requests", requests, RequestTimes.mostRequests()).orElse(0);
     OptionalInt clients = Arguments.positive(spec, "--concurrency", concurrency, Integer.MAX_VALUE);
     double factor = speedup();
-    FleetSetup setup = FleetSetup.of(ShippedConfigs.load(configName), options);
+    ServingConfig serving = ShippedConfigs.load(configName);
     Trace loaded = ShippedTraces.load(traceName);
+    FleetSetup setup = FleetSetup.of(serving, options.with(reuse(loaded)));
     int total = wanted == 0 ? loaded.requests() : wanted;
     int inSystem =
         switch (arrivals) {
@@ -333,6 +343,17 @@ final class ReplayCommand implements Callable<Integer> {
             () -> usage("--arrivals closed needs --concurrency: the configuration names none"));
   }
 
+  /** A trace that tells nothing of prefixes shares nothing. */
+  private FleetSetup.PrefixReuse reuse(Trace loaded) {
+    if (loaded.prefixes().isPresent()) {
+      return prefixReuse;
+    }
+    require(
+        prefixReuse != FleetSetup.PrefixReuse.ON,
+        "--prefix-reuse on needs a trace with prefix blocks: " + loaded.name() + " has none");
+    return FleetSetup.PrefixReuse.OFF;
+  }
+
   private FleetSetup.Options options() {
     if (kvPages != null && (kvPages < 1 || kvPages > Long.MAX_VALUE / 2)) {
       throw usage("--kv-pages: found " + kvPages + "; allowed: an integer from 1");
@@ -346,6 +367,7 @@ final class ReplayCommand implements Callable<Integer> {
         workers,
         planning.read(),
         kvPages == null ? OptionalLong.empty() : OptionalLong.of(kvPages),
+        prefixReuse,
         servers("ctx"),
         servers("gen"),
         cost(),

@@ -190,6 +190,9 @@ final class ReplayJson {
             .put("ranks", engine.ranks())
             .put("loop", Words.lower(engine.loop()))
             .put("plan", plan(engine.plan()))
+            .put("policies", engine.policies().id())
+            .put("capacity", Words.lower(engine.capacity()))
+            .put("scheduler", Words.lower(engine.scheduler()))
             .put("pools", pools(result.servers().getFirst().startUp()));
     if (engine.pages() >= 0) {
       json.put("kv_pages", engine.pages());
@@ -223,7 +226,17 @@ final class ReplayJson {
         deferrals.put(Words.lower(reason), totals.deferrals(reason));
       }
     }
-    return json.put("deferrals", deferrals).put("occupancy", occupancy(result.occupancy()));
+    if (totals.askedTokens() > 0) {
+      json.put(
+          "prefixes",
+          new Json()
+              .put("asked_tokens", totals.askedTokens())
+              .put("reused_tokens", totals.foundTokens())
+              .put("evicted_blocks", totals.evictedBlocks()));
+    }
+    return json.put("deferrals", deferrals)
+        .put("paused", totals.paused())
+        .put("occupancy", occupancy(result.occupancy()));
   }
 
   private static List<Map<String, Object>> occupancy(List<Occupancy> servers) {

@@ -106,6 +106,9 @@ final class ReplayReport {
             .map(r -> Words.lower(r) + " " + run.totals().deferrals(r))
             .collect(Collectors.joining(", "));
     out.println("  waiting     " + (deferrals.isEmpty() ? "nothing had to wait" : deferrals));
+    if (run.totals().paused() > 0) {
+      out.println("  gave way    " + run.totals().paused() + " times, to begin again");
+    }
     if (run.ending() != RunResult.Ending.DONE) {
       out.println("  " + run.ending() + "     " + run.detail());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.cli;
 
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.replay.Occupancy;
 import dev.berth.replay.RequestTimes;
 import dev.berth.replay.RunResult;
@@ -105,6 +106,11 @@ final class TraceReport {
         Words.count(stage.engine().ranks(), "rank"));
     line("  plan        %s", stage.engine().plan().describe());
     line(
+        "  scheduling  %s of %s%s",
+        stage.engine().capacity(),
+        stage.engine().policies().id(),
+        stage.engine().scheduler() == SchedulerKind.ONE_LOOP ? ", one loop" : "");
+    line(
         "  KV pages    %s",
         stage.engine().pages() < 0
             ? "not limited"
@@ -135,6 +141,17 @@ final class TraceReport {
                 String.format(Locale.ROOT, "%s %,d", Words.lower(reason), totals.deferrals(reason)))
             .collect(Collectors.joining(", "));
     line("  waiting     %s", deferrals.isEmpty() ? "nothing had to wait" : deferrals);
+    if (totals.paused() > 0) {
+      line("  gave way    %,d times, to begin again", totals.paused());
+    }
+    if (totals.askedTokens() > 0) {
+      line(
+          "  prefixes    %,d of %,d prompt tokens reused (%.1f %%), %,d blocks evicted",
+          totals.foundTokens(),
+          totals.askedTokens(),
+          100.0 * totals.foundTokens() / totals.askedTokens(),
+          totals.evictedBlocks());
+    }
     occupancy(result.occupancy());
   }
 

@@ -2,12 +2,17 @@
 package dev.berth.config;
 
 import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.capacity.Chunking;
 import dev.berth.config.Finding.Severity;
 import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.WorkerRole;
+import dev.berth.kv.KvBuffer;
+import dev.berth.kv.KvLayout;
+import dev.berth.kv.KvReach;
+import dev.berth.kv.KvSizes;
 import dev.berth.plan.SeatPlan;
 import dev.berth.replay.CostModel;
 import dev.berth.replay.ServerStage;
@@ -37,6 +42,25 @@ public record FleetSetup(
     List<WorkerPlan> plans,
     List<String> warnings,
     OptionalInt concurrency) {
+  /** Most pages of a rank whose prefixes can be reused: their index has to fit in memory. */
+  private static final long MOST_PAGES = 1 << 24;
+
+  /** Most tokens of a block that can be reused, as {@code berth.h} has it. */
+  private static final int MOST_BLOCK_TOKENS = 1024;
+
+  /**
+   * Whether the prompts of a trace share their KV. It takes a limit on KV pages, a longest sequence
+   * and a worker that computes prompts.
+   */
+  public enum PrefixReuse {
+    /** As the file says, where it can be. */
+    FILE,
+    /** Refused with every reason where it can't be. */
+    ON,
+    /** Nothing is shared: pages are only counted. */
+    OFF
+  }
+
   /** Which workers of a deployment take part. */
   public enum Workers {
     /** All that there are. */
@@ -54,6 +78,7 @@ public record FleetSetup(
    * @param workers which of its workers
    * @param plan assumptions, seat policy, memory
    * @param pages KV pages of a rank; empty to derive them
+   * @param reuse whether prompts find what earlier ones left in the KV cache
    * @param contextServers context servers in place of the file's number
    * @param otherServers aggregated or generation servers in place of the file's number
    * @param cost time of a forward
@@ -64,10 +89,17 @@ public record FleetSetup(
       Workers workers,
       PlanOptions plan,
       OptionalLong pages,
+      PrefixReuse reuse,
       OptionalInt contextServers,
       OptionalInt otherServers,
       CostModel cost,
-      TransferModel transfer) {}
+      TransferModel transfer) {
+    /** The same with another wish about prefixes. */
+    public Options with(PrefixReuse other) {
+      return new Options(
+          deployment, workers, plan, pages, other, contextServers, otherServers, cost, transfer);
+    }
+  }
 
   public FleetSetup {
     stages = List.copyOf(stages);
@@ -116,7 +148,7 @@ public record FleetSetup(
         deployment.name(),
         stages,
         planned.workers(),
-        warnings(planned),
+        warnings(planned, options),
         deployment.workloads().getFirst().concurrency());
   }
 
@@ -200,7 +232,7 @@ public record FleetSetup(
   }
 
   /** What planning says, and where a replay departs from the file. */
-  private static List<String> warnings(DeploymentPlan planned) {
+  private static List<String> warnings(DeploymentPlan planned, Options options) {
     var warnings = new ArrayList<String>();
     findings(planned, Severity.WARNING).forEach(finding -> warnings.add(finding.toString()));
     for (WorkerPlan worker : planned.workers()) {
@@ -211,8 +243,13 @@ public record FleetSetup(
           .isPresent()) {
         warnings.add(
             worker.worker().name()
-                + ": the file routes by what caches hold; traces say no tokens, so nothing matches"
-                + " and the load decides");
+                + ": the file routes by what caches hold; a replay doesn't ask them, so the load"
+                + " decides");
+      }
+      if (worker.plan().isPresent() && wantsReuse(worker.worker(), options)) {
+        withoutReuse(worker, options)
+            .forEach(reason ->
+                warnings.add(worker.worker().name() + ": prefixes aren't reused: " + reason));
       }
     }
     return warnings;
@@ -250,11 +287,62 @@ public record FleetSetup(
         };
     return EngineConfig.builder(plan, role)
         .chunkedContext(config.chunkedPrefill() ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE)
-        .kv(KvSetup.counted(pages(worker, options)))
+        .kv(kv(worker, options))
         .capacity(config.capacityPolicy())
+        .scheduler(config.scheduler())
         .router(router(config, plan))
         .hold(hold(config, plan))
         .build();
+  }
+
+  private static KvSetup kv(WorkerPlan worker, Options options) {
+    long pages = pages(worker, options);
+    if (!wantsReuse(worker.worker(), options)) {
+      return KvSetup.counted(pages);
+    }
+    List<String> reasons = withoutReuse(worker, options);
+    if (reasons.isEmpty()) {
+      // Of the pages only the numbers count: one buffer stands for all layers.
+      int tokensPerBlock = worker.shape().tokensPerBlock();
+      var layout =
+          KvLayout.plan(tokensPerBlock, List.of(KvBuffer.of(0, KvBuffer.KEY, 16, KvReach.FULL)));
+      return KvSetup.paged(layout, KvSizes.device(pages));
+    }
+    if (options.reuse() == PrefixReuse.ON) {
+      throw new BerthException(
+          Code.CONFIGURATION, "prefixes can't be reused: " + String.join("; ", reasons));
+    }
+    return KvSetup.counted(pages);
+  }
+
+  private static boolean wantsReuse(WorkerConfig worker, Options options) {
+    return worker.role() != Role.GENERATION
+        && switch (options.reuse()) {
+          case ON -> true;
+          case FILE -> worker.kv().reuse();
+          case OFF -> false;
+        };
+  }
+
+  /** Why a worker that would share KV can't. */
+  private static List<String> withoutReuse(WorkerPlan worker, Options options) {
+    var reasons = new ArrayList<String>();
+    long pages = pages(worker, options);
+    if (pages < 1 || pages > MOST_PAGES) {
+      reasons.add(
+          pages < 0
+              ? "KV pages aren't limited (kv-pages, or free memory with the model's shape)"
+              : "%d KV pages a rank, 1 to %d are possible".formatted(pages, MOST_PAGES));
+    }
+    if (worker.shape().maxSeqLen() < 1) {
+      reasons.add("the file names no longest sequence");
+    }
+    if (worker.shape().tokensPerBlock() > MOST_BLOCK_TOKENS) {
+      reasons.add(
+          "%d tokens a block, %d are possible"
+              .formatted(worker.shape().tokensPerBlock(), MOST_BLOCK_TOKENS));
+    }
+    return reasons;
   }
 
   /** Without attention DP there is nothing to choose. */

@@ -2,6 +2,7 @@
 package dev.berth.config;
 
 import dev.berth.replay.Trace;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Optional;
 import tools.jackson.core.JacksonException;
@@ -45,6 +46,7 @@ final class MooncakeLines implements TraceReader.Lines {
   private int prompt;
   private int output;
   private int blocks;
+  private int[] blockIds = new int[256];
 
   MooncakeLines(String source, Trace.Builder builder) {
     this.source = source;
@@ -82,6 +84,9 @@ final class MooncakeLines implements TraceReader.Lines {
               .formatted(blocks, prompt, wanted, BLOCK));
     }
     TraceReader.add(builder, source, number, ticks, TIME, prompt, output, OUTPUT);
+    if (countable) {
+      builder.prompt(blockIds, blocks);
+    }
   }
 
   private void require(String field, long value) {
@@ -156,6 +161,10 @@ final class MooncakeLines implements TraceReader.Lines {
         countable = false;
         continue;
       }
+      if (count > blockIds.length) {
+        blockIds = Arrays.copyOf(blockIds, 2 * blockIds.length);
+      }
+      blockIds[count - 1] = (int) id;
       leading &= seen.get((int) id);
       leadingHits += leading ? 1 : 0;
       seen.set((int) id);
@@ -182,7 +191,7 @@ final class MooncakeLines implements TraceReader.Lines {
   @Override
   public Optional<Trace.PrefixBlocks> end() {
     return countable
-        ? Optional.of(new Trace.PrefixBlocks(ids, leadingHits, seen.cardinality()))
+        ? Optional.of(new Trace.PrefixBlocks(BLOCK, ids, leadingHits, seen.cardinality()))
         : Optional.empty();
   }
 }

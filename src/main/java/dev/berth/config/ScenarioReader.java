@@ -2,7 +2,9 @@
 package dev.berth.config;
 
 import dev.berth.BerthException;
+import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.BalanceGate;
 import dev.berth.engine.BatchWait;
 import dev.berth.engine.ContextHold;
@@ -270,10 +272,8 @@ public final class ScenarioReader {
           .find("kv_pages")
           .map(n -> n.asLong(1, Long.MAX_VALUE / 2))
           .ifPresent(pages -> engine.kv(KvSetup.counted(pages)));
-      layers
-          .find("capacity")
-          .map(n -> n.asEnum(EngineConfig.CAPACITY_RULES))
-          .ifPresent(engine::capacity);
+      layers.find("scheduler").map(n -> n.asEnum(SchedulerKind.class)).ifPresent(engine::scheduler);
+      layers.find("capacity").map(n -> n.asEnum(CapacityRule.class)).ifPresent(engine::capacity);
       engine.hold(hold(layers, plan));
       layers.find("encoder_wait").map(ScenarioReader::encoderWait).ifPresent(engine::encoderWait);
       return engine.queue(queue(layers)).policies(policies(layers)).router(router(layers)).build();

@@ -2,11 +2,12 @@
 package dev.berth.config;
 
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.math.BigDecimal;
+import java.util.ArrayList;
 import java.util.EnumSet;
-import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -50,6 +51,25 @@ final class TrtllmReader implements ServingForms.Reader {
     }
     var hybrid = kv.flatMap(TrtllmReader::stateType);
     hybrid.ifPresent(type -> shape.with(Trait.HYBRID));
+    var notes = new ArrayList<Finding>();
+    hybrid.ifPresent(type ->
+        notes.add(
+            Finding.note(
+                "hybrid", name, "read as a hybrid (SSM) model: its state is kept in " + type)));
+    var policy =
+        node.findChild("scheduler_config")
+            .flatMap(scheduler -> scheduler.find("capacity_scheduler_policy"))
+            .map(value -> value.asEnum(CAPACITY_POLICIES));
+    boolean oneLoop =
+        kv.map(cache -> cache.optBoolean("use_kv_cache_manager_v2", false)).orElse(false);
+    if (oneLoop && policy.isPresent() && policy.get() != CapacityRule.MAX_UTILIZATION) {
+      notes.add(
+          Finding.warning(
+              "one-loop",
+              name,
+              "capacity_scheduler_policy %s is replaced with MAX_UTILIZATION, the only one of the scheduler that comes with use_kv_cache_manager_v2"
+                  .formatted(policy.get())));
+    }
     return new WorkerConfig(
         name,
         role,
@@ -61,10 +81,8 @@ final class TrtllmReader implements ServingForms.Reader {
             .map(cache -> cache.findInt("max_tokens_in_buffer", 0, Integer.MAX_VALUE))
             .orElse(OptionalInt.empty()),
         node.optBoolean("enable_chunked_prefill", false),
-        node.findChild("scheduler_config")
-            .flatMap(scheduler -> scheduler.find("capacity_scheduler_policy"))
-            .map(policy -> policy.asEnum(CAPACITY_POLICIES))
-            .orElse(CapacityRule.GUARANTEED_NO_EVICT),
+        oneLoop ? CapacityRule.MAX_UTILIZATION : policy.orElse(CapacityRule.GUARANTEED_NO_EVICT),
+        oneLoop ? SchedulerKind.ONE_LOOP : SchedulerKind.TWO_STAGE,
         node.findChild("attention_dp_config").map(AdpSettings::read).orElse(AdpSettings.DEFAULT),
         new ContextWait(
             node.optInt("batch_wait_timeout_iters", 0, 0, Integer.MAX_VALUE),
@@ -72,14 +90,7 @@ final class TrtllmReader implements ServingForms.Reader {
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * cp)),
         node.line(),
-        hybrid
-            .map(type ->
-                List.of(
-                    Finding.note(
-                        "hybrid",
-                        name,
-                        "read as a hybrid (SSM) model: its state is kept in " + type)))
-            .orElse(List.of()));
+        notes);
   }
 
   /** Absent means on; drafting with a second model forces it off (spec 01 §13). */

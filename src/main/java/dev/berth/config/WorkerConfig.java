@@ -2,6 +2,7 @@
 package dev.berth.config;
 
 import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import java.util.List;
@@ -19,7 +20,8 @@ import java.util.OptionalInt;
  * @param transceiverBufferTokens staging buffer of the KV transceiver in tokens; empty if the file
  *     names none
  * @param chunkedPrefill whether a prompt may be run in chunks
- * @param capacityPolicy how KV pages are promised
+ * @param capacityPolicy who is let in and how KV pages are promised
+ * @param scheduler the design of an iteration
  * @param attentionDp attention-DP settings
  * @param contextWait how long contexts wait for each other without attention DP
  * @param gpus devices of one server by the file's hardware block; empty if it names none
@@ -37,6 +39,7 @@ public record WorkerConfig(
     OptionalInt transceiverBufferTokens,
     boolean chunkedPrefill,
     CapacityRule capacityPolicy,
+    SchedulerKind scheduler,
     AdpSettings attentionDp,
     ContextWait contextWait,
     OptionalInt gpus,

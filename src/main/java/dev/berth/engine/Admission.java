@@ -4,6 +4,7 @@ package dev.berth.engine;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.exchange.FrameBoard;
+import dev.berth.request.RankOccupancy;
 import dev.berth.request.Request;
 import dev.berth.request.RequestBatch;
 import dev.berth.request.SchedulingParams;
@@ -14,7 +15,12 @@ import dev.berth.route.MatchSource;
 import dev.berth.route.PrefixMatches;
 import dev.berth.route.RankLoads;
 import dev.berth.route.RankState;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.BitSet;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.StringJoiner;
 import org.jspecify.annotations.Nullable;
 
@@ -30,8 +36,6 @@ public final class Admission {
 
   private final EngineConfig config;
   private final boolean attentionDp;
-  private final int cap;
-  private final int fleetCapacity;
   private final int firstFrame;
   private final WaitingQueue queue;
   private final AdpRouter router;
@@ -40,6 +44,25 @@ public final class Admission {
   private final Assignment assignment = new Assignment();
   private final MatchSource matches;
   private PrefixMatches routed = PrefixMatches.NONE;
+
+  private final BitSet closedRanks = new BitSet();
+  private final MemorySegment rankTokens;
+  private int cap;
+  private int fleetCapacity;
+
+  /** What a request that insists on a rank finds there: a rank that takes none is full. */
+  private final RankOccupancy occupancy =
+      new RankOccupancy() {
+        @Override
+        public int ranks() {
+          return loads.ranks();
+        }
+
+        @Override
+        public int activeRequests(int rank) {
+          return loads.isClosed(rank) ? Integer.MAX_VALUE : loads.activeRequests(rank);
+        }
+      };
 
   private long decided = -1;
   private long askedAbout;
@@ -60,6 +83,7 @@ public final class Admission {
 
   private long budget;
   private boolean idle;
+  private boolean faulted;
   private boolean held;
   private boolean progress;
   private long decisionHash;
@@ -83,8 +107,7 @@ public final class Admission {
   public Admission(EngineConfig config, int stage, MatchSource matches) {
     this.config = config;
     this.attentionDp = config.plan().shape().attentionDp();
-    this.cap = config.plan().admissionCap();
-    this.fleetCapacity = config.plan().fleetCapacity();
+    this.rankTokens = Arena.ofAuto().allocate(ValueLayout.JAVA_INT, config.ranks());
     this.firstFrame = stage * config.ranks();
     this.queue =
         attentionDp
@@ -101,6 +124,53 @@ public final class Admission {
         config.hold() instanceof ContextHold.Batched(var rules)
             ? new BatchWait(rules, config.plan().shape().maxNumTokens())
             : null;
+    limit(config.plan().admissionCap());
+  }
+
+  /**
+   * From the next decision on each rank takes at most that many requests. On every stage alike,
+   * between the same iterations.
+   *
+   * @param admissionCap 1 to the plan's
+   */
+  void limit(int admissionCap) {
+    if (admissionCap < 1 || admissionCap > config.plan().admissionCap()) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "%d requests a rank: 1 to %d".formatted(admissionCap, config.plan().admissionCap()));
+    }
+    cap = admissionCap;
+    setCapacity();
+  }
+
+  /** From the next decision on a rank takes no new requests. What it has goes on. */
+  void closeRank(int rank) {
+    closedRanks.set(Objects.checkIndex(rank, config.ranks()));
+    setCapacity();
+  }
+
+  /** From the next decision on a rank takes new requests again. */
+  void openRank(int rank) {
+    closedRanks.clear(Objects.checkIndex(rank, config.ranks()));
+    setCapacity();
+  }
+
+  private void setCapacity() {
+    boolean asPlanned = cap == config.plan().admissionCap() && closedRanks.isEmpty();
+    fleetCapacity =
+        asPlanned
+            ? config.plan().fleetCapacity()
+            : cap * (config.ranks() - closedRanks.cardinality());
+  }
+
+  /** Most requests that may be admitted, on all ranks that take new ones. */
+  public int capacity() {
+    return fleetCapacity;
+  }
+
+  /** True if a rank takes no new requests. */
+  public boolean isClosed(int rank) {
+    return closedRanks.get(rank);
   }
 
   /**
@@ -135,15 +205,24 @@ public final class Admission {
         (long) board.stride() * Long.BYTES,
         RankState.WORDS,
         config.ranks());
-    idle = FleetRules.idle(loads.live(), queue.size());
+    for (int rank = closedRanks.nextSetBit(0); rank >= 0; rank = closedRanks.nextSetBit(rank + 1)) {
+      loads.close(rank);
+    }
+    faulted = board.faulted();
+    idle = !faulted && FleetRules.idle(loads.live(), queue.size());
     popped.clear();
     decisionHash = 0;
-    askGate(board);
+    if (faulted) {
+      held = false;
+      progress = false;
+      route();
+    } else {
+      askGate(board);
+    }
     pausing = false;
-    if (!idle) {
+    if (!idle && !faulted) {
       pop();
-      routed = gatherMatches();
-      router.route(loads, popped, routed, cap, assignment);
+      route();
       giveBackUnassigned();
       chooseDummy();
       hashAssignment();
@@ -151,6 +230,11 @@ public final class Admission {
     }
     decided = board.sequence(); // last: a decision that failed is none
     askedAbout = board.hash();
+  }
+
+  private void route() {
+    routed = gatherMatches();
+    router.route(loads, popped, routed, cap, assignment);
   }
 
   /**
@@ -173,6 +257,11 @@ public final class Admission {
     }
     failFast(board);
     contextsHeld = holdsContexts(board);
+    for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+      long left = contextsHeld ? board.word(r, Payload.CONTEXT_TOKENS) : 0;
+      rankTokens.setAtIndex(
+          ValueLayout.JAVA_INT, r - firstFrame, (int) (board.word(r, Payload.TOKENS) - left));
+    }
     voted = board.sequence(); // last: a vote that failed is none
     votedAbout = board.hash();
   }
@@ -319,7 +408,7 @@ public final class Admission {
   }
 
   private void pop() {
-    budget = FleetRules.budget(fleetCapacity, loads.routable());
+    budget = FleetRules.budget(fleetCapacity, routableWhereOpen());
     if (held) {
       rampCap = FleetRules.ramp(config.fill().ramp(), rampCap, config.ranks(), fleetCapacity);
       budget = Math.min(budget, rampCap);
@@ -328,11 +417,19 @@ public final class Admission {
     }
     int allowed = (int) Math.max(0, budget);
     if (attentionDp) {
-      queue.pop(allowed, loads, cap, popped);
+      queue.pop(allowed, occupancy, cap, popped);
     } else {
       queue.pop(allowed, popped);
     }
     fetched += warmingUp ? 0 : popped.size();
+  }
+
+  private long routableWhereOpen() {
+    long routable = loads.routable();
+    for (int rank = closedRanks.nextSetBit(0); rank >= 0; rank = closedRanks.nextSetBit(rank + 1)) {
+      routable -= loads.activeRequests(rank);
+    }
+    return routable;
   }
 
   /** Only what every rank computes alike decides whether matches are asked for. */
@@ -369,6 +466,18 @@ public final class Admission {
   /** Nothing lives and nothing waits: the fleet may block. */
   public boolean idle() {
     return idle;
+  }
+
+  /**
+   * A rank's runner failed in the iteration before: this one ends what it ran, and nothing else.
+   */
+  public boolean faulted() {
+    return faulted;
+  }
+
+  /** Tokens of each rank's batch as the vote left it, {@code int32[ranks]}. */
+  MemorySegment rankTokens() {
+    return rankTokens;
   }
 
   /** A gate holds the forward in this iteration. */

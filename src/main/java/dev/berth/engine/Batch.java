@@ -120,6 +120,29 @@ public final class Batch {
     core.sampled(slot, check(position.index()), token);
   }
 
+  /**
+   * Says, between Collect and Collected, that the request at a position fails here, without a
+   * token. On every stage alike.
+   */
+  public void fail(BatchPosition position) {
+    core.fail(slot, check(position.index()));
+    engine.failed(position.index());
+  }
+
+  /** The token that a position made, as it was said; -1 if nobody said. */
+  int token(int position) {
+    return core.sampledToken(slot, check(position));
+  }
+
+  /** Whether a position was said to end or to fail. */
+  boolean stops(int position) {
+    return (core.resultBits(slot, check(position)) & NativeCore.STOP) != 0;
+  }
+
+  boolean fails(int position) {
+    return (core.resultBits(slot, check(position)) & NativeCore.FAILED) != 0;
+  }
+
   private int check(int position) {
     return java.util.Objects.checkIndex(position, size);
   }

@@ -3,8 +3,10 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.capacity.CapacityPolicy;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.internal.NativeCore;
 import dev.berth.kv.KvConfig;
 import dev.berth.kv.KvLayout;
@@ -42,7 +44,11 @@ import java.util.Set;
  * @param cap whether the router's hard cap is on
  * @param queue order of the waiting queue; its clock is the engine's count of iterations
  * @param policies which versioned set of scheduling rules (docs/policies.md)
- * @param capacity how pages are promised, one of {@link #CAPACITY_RULES}
+ * @param capacity who is let in and how pages are promised; all but MAX_UTILIZATION promise them up
+ *     to the last token
+ * @param scheduler the design of an iteration
+ * @param ownPolicy who is let in, in place of {@code capacity}, by which pages are promised
+ *     nevertheless
  * @param router how new requests are placed on ranks
  * @param hold what holds contexts back
  * @param encoderWait how long encoder work waits for more of it; {@link EncoderWait#NONE}: it is
@@ -63,6 +69,8 @@ public record EngineConfig(
     QueueRules queue,
     PolicySet policies,
     CapacityRule capacity,
+    SchedulerKind scheduler,
+    Optional<CapacityPolicy> ownPolicy,
     RouterChoice router,
     ContextHold hold,
     EncoderWait encoderWait,
@@ -87,14 +95,6 @@ public record EngineConfig(
     RAW
   }
 
-  /** The capacity rules that an engine can keep: those that look at pages. */
-  public static final Set<CapacityRule> CAPACITY_RULES =
-      Collections.unmodifiableSet(
-          EnumSet.of(
-              CapacityRule.GUARANTEED_NO_EVICT,
-              CapacityRule.MAX_UTILIZATION,
-              CapacityRule.STATIC_BATCH));
-
   /** How an engine can split a context that doesn't fit in one iteration's tokens. */
   public static final Set<Chunking> CHUNKINGS =
       Collections.unmodifiableSet(EnumSet.of(Chunking.NONE, Chunking.FIRST_COME_FIRST_SERVED));
@@ -111,13 +111,35 @@ public record EngineConfig(
         .ifPresent(reason -> {
           throw new IllegalArgumentException(reason);
         });
-    if (!CAPACITY_RULES.contains(capacity)) {
+    if (scheduler == SchedulerKind.ONE_LOOP && capacity != CapacityRule.MAX_UTILIZATION) {
       throw new IllegalArgumentException(
-          "capacity policy " + capacity + ": it hands out no pages; allowed: " + CAPACITY_RULES);
+          "capacity policy "
+              + capacity
+              + ": the one loop lets a request in with what its next step takes, it knows "
+              + CapacityRule.MAX_UTILIZATION
+              + " only");
+    }
+    if (scheduler == SchedulerKind.ONE_LOOP && ownPolicy.isPresent()) {
+      throw new IllegalArgumentException(
+          "a capacity policy of one's own: the one loop has no capacity stage, take "
+              + SchedulerKind.TWO_STAGE);
+    }
+    if (capacity == CapacityRule.MAX_REQUESTS
+        && role == WorkerRole.GENERATION
+        && ownPolicy.isEmpty()) {
+      throw new IllegalArgumentException(
+          "capacity policy MAX_REQUESTS starts no KV transfer, and a generation-only worker lives on"
+              + " them");
     }
     if (!CHUNKINGS.contains(chunkedContext)) {
       throw new IllegalArgumentException(
           "chunking " + chunkedContext + ": allowed in an engine: " + CHUNKINGS);
+    }
+    if (gate.active() && capacity == CapacityRule.STATIC_BATCH) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a fill gate and a static batch exclude each other: nobody receives KV while somebody"
+              + " holds a place, and whoever came first holds it until the gate opens");
     }
     var reasons = new ArrayList<String>(impossible(plan, rangeEnd, kv));
     reasons.addAll(outOfReach(plan, gate));
@@ -141,6 +163,16 @@ public record EngineConfig(
   /** The same engine with other policies. */
   public EngineConfig withPolicies(PolicySet set, CapacityRule rule) {
     return toBuilder().policies(set).capacity(rule).build();
+  }
+
+  /** The same engine with another design of its iterations; the one loop brings its policy. */
+  public EngineConfig withScheduler(SchedulerKind kind) {
+    return toBuilder().scheduler(kind).build();
+  }
+
+  /** The same engine with a policy of one's own that says who is let in. */
+  public EngineConfig withPolicy(CapacityPolicy own) {
+    return toBuilder().policy(own).build();
   }
 
   /** The same engine with another router. */
@@ -424,6 +456,8 @@ public record EngineConfig(
         capacity.ordinal(),
         kv instanceof KvSetup.Paged paged ? paged.paused().ordinal() : 0,
         kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS,
+        scheduler == SchedulerKind.ONE_LOOP,
+        ownPolicy.isPresent(),
         padCount());
   }
 
@@ -442,6 +476,8 @@ public record EngineConfig(
     private QueueRules queue = QueueRules.FCFS;
     private PolicySet policies = PolicySet.DEFAULT;
     private CapacityRule capacity = CapacityRule.GUARANTEED_NO_EVICT;
+    private SchedulerKind scheduler = SchedulerKind.TWO_STAGE;
+    private Optional<CapacityPolicy> ownPolicy = Optional.empty();
     private RouterChoice router = RouterChoice.DEFAULT;
     private ContextHold hold = ContextHold.NEVER;
     private EncoderWait encoderWait = EncoderWait.NONE;
@@ -468,6 +504,8 @@ public record EngineConfig(
       queue = from.queue;
       policies = from.policies;
       capacity = from.capacity;
+      scheduler = from.scheduler;
+      ownPolicy = from.ownPolicy;
       router = from.router;
       hold = from.hold;
       encoderWait = from.encoderWait;
@@ -540,9 +578,30 @@ public record EngineConfig(
       return this;
     }
 
-    /** How pages are promised. */
+    /** Who is let in and how pages are promised. */
     public Builder capacity(CapacityRule rule) {
       capacity = rule;
+      return this;
+    }
+
+    /**
+     * The design of an iteration. The one loop brings its capacity policy, the only one it knows.
+     */
+    public Builder scheduler(SchedulerKind kind) {
+      scheduler = kind;
+      if (kind == SchedulerKind.ONE_LOOP) {
+        capacity = CapacityRule.MAX_UTILIZATION;
+      }
+      return this;
+    }
+
+    /**
+     * A policy of one's own that says who is let in; pages are promised by the capacity rule. Every
+     * rank and stage asks it, on the driver's thread. What it selects is checked, and runs as far
+     * as there are seats, leases, pages, places and tokens.
+     */
+    public Builder policy(CapacityPolicy own) {
+      ownPolicy = Optional.of(own);
       return this;
     }
 
@@ -592,6 +651,8 @@ public record EngineConfig(
           queue,
           policies,
           capacity,
+          scheduler,
+          ownPolicy,
           router,
           hold,
           encoderWait,

@@ -22,6 +22,18 @@ public sealed interface Event {
   /** The forward was handed to the device: the answer to {@link Effect.Launch}. */
   record Launched() implements Event {}
 
+  /**
+   * The forward could not be started, on any stage of the rank: an answer to {@link Effect.Launch}.
+   * What the batch ran fails; the next gather tells the others.
+   */
+  record LaunchFailed() implements Event {}
+
+  /**
+   * The results of the due batch are lost, on all stages of the rank: an answer to {@link
+   * Effect.Collect}. What the batch ran fails; the next gather tells the others.
+   */
+  record CollectFailed() implements Event {}
+
   /** The results of the due batch are in: the answer to {@link Effect.Collect}. */
   record Collected() implements Event {}
 
@@ -33,6 +45,12 @@ public sealed interface Event {
 
   /** The one Collected. */
   Event COLLECTED = new Collected();
+
+  /** The one LaunchFailed. */
+  Event LAUNCH_FAILED = new LaunchFailed();
+
+  /** The one CollectFailed. */
+  Event COLLECT_FAILED = new CollectFailed();
 
   /** The one Woken. */
   Event WOKEN = new Woken();

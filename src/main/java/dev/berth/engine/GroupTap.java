@@ -24,6 +24,30 @@ public interface GroupTap {
     ENCODED
   }
 
+  /** What can fail of a batch as a whole. The order is that of the decision log. */
+  enum Fault {
+    /** Its forward. */
+    LAUNCH,
+    /** The way of its results. */
+    COLLECT
+  }
+
+  /** What a reader does to a request. The order is that of the decision log. */
+  enum Hold {
+    /** It isn't scheduled. */
+    HELD,
+    /** It is again. */
+    RESUMED
+  }
+
+  /** What becomes of a rank. The order is that of the decision log. */
+  enum Placement {
+    /** Takes new requests. */
+    OPEN,
+    /** Takes none. */
+    CLOSED
+  }
+
   /**
    * The group has nothing behind it and everything before it.
    *
@@ -45,6 +69,28 @@ public interface GroupTap {
 
   /** The device said that the sequence at a batch position ends with this token. */
   default void stopped(RankEngine engine, int position) {}
+
+  /** The device said that the request at a batch position fails. */
+  default void lost(RankEngine engine, int position) {}
+
+  /**
+   * The device could not launch a rank's batch or has lost its results; said once for all stages.
+   *
+   * @param kind what failed
+   */
+  default void faulted(int rank, Fault kind) {}
+
+  /** A reader is too slow for a request, or not any more. */
+  default void held(RankEngine engine, Hold change, int row, long requestId) {}
+
+  /** Sequences of a request that had no row on their rank yet were taken back. */
+  default void withdrawn(int rank, long id) {}
+
+  /** From the next step on ranks take fewer requests, or more again. */
+  default void limited(int admissionCap) {}
+
+  /** From the next step on a rank takes no new requests, or takes them again. */
+  default void placement(int rank, Placement change) {}
 
   /** A step begins. */
   default void stepping() {}

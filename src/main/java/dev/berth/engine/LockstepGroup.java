@@ -8,6 +8,8 @@ import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.request.Request;
 import dev.berth.request.WaitingQueue;
 import dev.berth.route.MatchSource;
+import java.util.Arrays;
+import java.util.Optional;
 
 /**
  * Drives all ranks and stages of one worker in one thread, an iteration at a time. It holds no
@@ -27,10 +29,18 @@ public final class LockstepGroup implements AutoCloseable {
      */
     default void forward(long maxRankTokens, long totalTokens) {}
 
-    /** Starts the forward of a rank's batch. */
+    /**
+     * Starts the forward of a rank's batch.
+     *
+     * @throws BrokenBatchException if it can't be started: then its requests fail, and nothing else
+     */
     default void launch(RankEngine engine, Batch batch) {}
 
-    /** Delivers the results of a batch started before. */
+    /**
+     * Delivers the results of a batch started before.
+     *
+     * @throws BrokenBatchException if they are lost: then its requests fail, and nothing else
+     */
     default void collect(RankEngine engine, Batch batch) {}
   }
 
@@ -41,6 +51,10 @@ public final class LockstepGroup implements AutoCloseable {
   private final Admission[] admissions;
   private final RankEngine[] engines;
   private final Effect[] effects;
+
+  /** By rank: the batch that the device was just called for is lost. */
+  private final boolean[] faulted;
+
   private final FrameBoard gatherBoard;
   private final FrameBoard voteBoard;
   private final Event gathered;
@@ -52,6 +66,7 @@ public final class LockstepGroup implements AutoCloseable {
   private boolean stepping;
   private GroupTap tap = GroupTap.NONE;
   private boolean touched;
+  private Optional<BerthException> policyFailure = Optional.empty();
 
   /**
    * All engines of a worker, with empty tables.
@@ -73,6 +88,7 @@ public final class LockstepGroup implements AutoCloseable {
     this.admissions = new Admission[config.stages()];
     this.engines = new RankEngine[world];
     this.effects = new Effect[world];
+    this.faulted = new boolean[config.ranks()];
     this.gatherBoard = new FrameBoard(Op.GATHER, world, Payload.GATHER_WORDS);
     this.voteBoard = new FrameBoard(Op.VOTE, world, Payload.VOTE_WORDS);
     this.gathered = new Event.Gathered(gatherBoard);
@@ -181,14 +197,73 @@ public final class LockstepGroup implements AutoCloseable {
   }
 
   /**
+   * Takes back the sequences of a request on a rank that have no row there yet, on every stage.
+   *
+   * @return how many there were
+   */
+  public int withdraw(int rank, long id) {
+    int withdrawn = 0;
+    for (int stage = 0; stage < config.stages(); stage++) {
+      withdrawn = engine(rank, stage).withdraw(id);
+    }
+    if (withdrawn > 0) {
+      tap.withdrawn(rank, id);
+    }
+    return withdrawn;
+  }
+
+  /**
+   * From the next step on each rank takes at most that many requests; those that it has stay.
+   *
+   * @param admissionCap 1 to the plan's
+   */
+  public void limit(int admissionCap) {
+    touched = true;
+    for (Admission admission : admissions) {
+      admission.limit(admissionCap);
+    }
+    tap.limited(admissionCap);
+  }
+
+  /**
+   * From the next step on a rank takes no new requests, or takes them again; those that it has go
+   * on.
+   */
+  public void placement(int rank, GroupTap.Placement change) {
+    touched = true;
+    engine(rank);
+    for (Admission admission : admissions) {
+      switch (change) {
+        case OPEN -> admission.openRank(rank);
+        case CLOSED -> admission.closeRank(rank);
+      }
+    }
+    tap.placement(rank, change);
+  }
+
+  /**
    * Runs one iteration on all ranks. A step that throws leaves the ranks in the middle of an
-   * iteration: the group can then be looked at and closed, nothing else.
+   * iteration: the group can then be looked at and closed, nothing else, but for a failed policy.
    *
    * @throws BerthException DIVERGED if ranks or stages disagree, CLOSED after {@link #close}, STATE
-   *     after a step that threw or inside one
+   *     after a step that threw or inside one; POLICY if the caller's own policy failed on a rank:
+   *     that rank let nobody in, the step is whole, and the group goes on with the next
    * @return true if an iteration ran; false if nothing lives and nothing waits
    */
   public boolean step(Device device) {
+    if (!begin()) {
+      return false;
+    }
+    carryOut(device);
+    return true;
+  }
+
+  /**
+   * The part of an iteration before the device has its say: gather, admission, schedule, vote.
+   *
+   * @return false if nothing lives and nothing waits: then there is nothing to carry out
+   */
+  boolean begin() {
     if (stepping) {
       throw new BerthException(Code.STATE, "a step is under way or has failed");
     }
@@ -197,19 +272,38 @@ public final class LockstepGroup implements AutoCloseable {
     tap.stepping();
     boolean ran;
     try {
-      ran = iterate(device);
+      ran = decide();
+    } catch (RuntimeException e) {
+      tap.failed(e);
+      throw e;
+    }
+    if (!ran) {
+      stepping = false;
+      tap.stepped(false);
+    }
+    return ran;
+  }
+
+  /** The rest of it: launches, results, teardown. */
+  void carryOut(Device device) {
+    try {
+      drive(device);
     } catch (RuntimeException e) {
       tap.failed(e);
       throw e;
     }
     stepping = false;
-    tap.stepped(ran);
-    return ran;
+    tap.stepped(true);
+    if (policyFailure.isPresent()) {
+      throw policyFailure.get();
+    }
   }
 
-  private boolean iterate(Device device) {
+  private boolean decide() {
     pauseMicros = 0;
     launched = false;
+    policyFailure = Optional.empty();
+    Arrays.fill(faulted, false);
     for (int i = 0; i < engines.length; i++) {
       Effect effect =
           effects[i] instanceof Effect.Idle ? engines[i].advance(Event.WOKEN) : effects[i];
@@ -217,29 +311,89 @@ public final class LockstepGroup implements AutoCloseable {
     }
     gatherBoard.verify(0, sequence);
     boolean idle = false;
+    boolean votes = false;
     for (int i = 0; i < engines.length; i++) {
-      effects[i] = engines[i].advance(gathered);
-      if (effects[i] instanceof Effect.NeedVote vote) {
-        voteBoard.put(i, vote.frame());
-      } else {
-        idle = true;
+      effects[i] = gathered(engines[i]);
+      switch (effects[i]) {
+        case Effect.NeedVote vote -> {
+          voteBoard.put(i, vote.frame());
+          votes = true;
+        }
+        case Effect.Idle ignored -> idle = true;
+        default -> {} // a batch broke: on to the next gather
       }
     }
-    if (idle) {
+    if (idle || !votes) {
       sequence++;
-      return false;
+      steps += idle ? 0 : 1;
+      return !idle;
     }
     voteBoard.verify(0, sequence);
     for (int i = 0; i < engines.length; i++) {
       effects[i] = engines[i].advance(voted);
     }
-    announceForward(device);
-    for (int i = 0; i < engines.length; i++) {
-      effects[i] = carryOut(engines[i], effects[i], device);
-    }
     sequence++;
     steps++;
     return true;
+  }
+
+  /** The others must not wait for a rank whose policy failed: it votes like everybody. */
+  private Effect gathered(RankEngine engine) {
+    try {
+      return engine.advance(gathered);
+    } catch (BerthException e) {
+      if (e.code() != Code.POLICY) {
+        throw e;
+      }
+      if (policyFailure.isEmpty()) {
+        policyFailure = Optional.of(e);
+      }
+      return engine.pending();
+    }
+  }
+
+  private void drive(Device device) {
+    announceForward(device);
+    for (int i = 0; i < engines.length; i++) {
+      if (effects[i] instanceof Effect.Launch(Batch batch) && !faulted[engines[i].rank()]) {
+        call(GroupTap.Fault.LAUNCH, engines[i], batch, device);
+      }
+    }
+    answer(Effect.Launch.class, Event.LAUNCHED, Event.LAUNCH_FAILED);
+    for (int i = 0; i < engines.length; i++) {
+      if (effects[i] instanceof Effect.Collect(Batch batch) && !faulted[engines[i].rank()]) {
+        call(GroupTap.Fault.COLLECT, engines[i], batch, device);
+      }
+    }
+    answer(Effect.Collect.class, Event.COLLECTED, Event.COLLECT_FAILED);
+    for (Effect effect : effects) {
+      if (effect instanceof Effect.Idle(long micros)) {
+        pauseMicros = micros;
+      }
+    }
+  }
+
+  private void call(GroupTap.Fault kind, RankEngine engine, Batch batch, Device device) {
+    tap.calling();
+    try {
+      switch (kind) {
+        case LAUNCH -> device.launch(engine, batch);
+        case COLLECT -> device.collect(engine, batch);
+      }
+    } catch (BrokenBatchException e) {
+      faulted[engine.rank()] = true;
+      tap.faulted(engine.rank(), kind);
+    }
+  }
+
+  /** A rank's stages run one batch: what breaks on one of them is broken on all. */
+  private void answer(Class<? extends Effect> kind, Event done, Event failed) {
+    for (int i = 0; i < engines.length; i++) {
+      if (kind.isInstance(effects[i])) {
+        effects[i] = engines[i].advance(faulted[engines[i].rank()] ? failed : done);
+      }
+    }
+    Arrays.fill(faulted, false);
   }
 
   /**
@@ -258,32 +412,6 @@ public final class LockstepGroup implements AutoCloseable {
     if (launched) {
       tap.calling();
       device.forward(most, total);
-    }
-  }
-
-  private Effect carryOut(RankEngine engine, Effect first, Device device) {
-    Effect effect = first;
-    while (true) {
-      switch (effect) {
-        case Effect.Launch launch -> {
-          tap.calling();
-          device.launch(engine, launch.batch());
-          effect = engine.advance(Event.LAUNCHED);
-        }
-        case Effect.Collect collect -> {
-          tap.calling();
-          device.collect(engine, collect.batch());
-          effect = engine.advance(Event.COLLECTED);
-        }
-        case Effect.Idle idle -> {
-          pauseMicros = idle.pauseMicros();
-          return idle;
-        }
-        case Effect.NeedGather next -> {
-          return next;
-        }
-        case Effect.NeedVote vote -> throw new AssertionError(vote);
-      }
     }
   }
 

@@ -31,7 +31,7 @@ final class Payload {
   static final int WARMING_UP = 2;
 
   /** Collective B. */
-  static final int VOTE_WORDS = 7;
+  static final int VOTE_WORDS = 8;
 
   /** Batch positions in use, the dummy's included. */
   static final int BATCH = 0;
@@ -50,7 +50,10 @@ final class Payload {
   static final int ADMISSION = 5;
 
   /** 1 if requests of the rank wait for KV that nothing there will make room for. */
-  static final int STUCK = 6;
+  static final int STUCK = 7;
+
+  /** Of the tokens, those of requests' contexts: they leave with contexts that are held. */
+  static final int CONTEXT_TOKENS = 6;
 
   private Payload() {}
 }

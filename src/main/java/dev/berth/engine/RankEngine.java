@@ -3,6 +3,7 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.capacity.EngineSelection;
 import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.internal.NativeCore;
@@ -35,11 +36,17 @@ public final class RankEngine implements AutoCloseable {
   private enum Phase {
     READY,
     GATHERING,
+    SELECTING,
     VOTING,
     LAUNCHING,
     COLLECTING,
     IDLE
   }
+
+  /** Error codes of a gather frame, added up. */
+  static final int LAUNCH_BROKE = 1;
+
+  static final int COLLECT_BROKE = 2;
 
   private static final int STATES = RequestState.values().length;
 
@@ -53,6 +60,7 @@ public final class RankEngine implements AutoCloseable {
   private final RequestTable table;
   private final boolean attentionDp;
   private final StartupValidator.Verdict startUp;
+  private final Optional<EngineSelection> ownPolicy;
 
   private final long[] gatherFrame = FrameBoard.frame(Payload.GATHER_WORDS);
   private final long[] voteFrame = FrameBoard.frame(Payload.VOTE_WORDS);
@@ -65,6 +73,19 @@ public final class RankEngine implements AutoCloseable {
   private final Effect collect;
   private final long[] fitNumbers = new long[2];
 
+  /** Sequences that were placed here and have no row yet. */
+  private final Landing landing = new Landing();
+
+  /** Batches by ring slot, as their runner sees them. */
+  private final BatchView[] views;
+
+  /** Launched batches, by ring slot, that never ran. */
+  private final boolean[] broken;
+
+  private int brokenLaunch = -1;
+  private int brokenCollect = -1;
+  private LandingObserver observer = (request, child, row) -> {};
+
   private Phase phase = Phase.READY;
   private long sequence;
   private int arrivals;
@@ -73,6 +94,7 @@ public final class RankEngine implements AutoCloseable {
   private DummyRole dummyRole = DummyRole.GENERATION;
   private final BatchWait encoderWait;
   private GroupTap tap = GroupTap.NONE;
+  private Effect pending = Effect.IDLE;
 
   /**
    * An engine with an empty request table. It starts only if its pools and its plan agree, unless
@@ -116,12 +138,19 @@ public final class RankEngine implements AutoCloseable {
       startUp.orThrow();
     }
     this.kv = config.cacheView(core);
+    this.ownPolicy =
+        config.ownPolicy().map(own -> EngineSelection.of(own, core, config.rangeEnd()));
     this.table = new RequestTable(core.rowMemory(), core.coldMemory(), core.tokenMemory());
     this.launching = new Batch(this, core, table);
     this.collecting = new Batch(this, core, table);
     this.scheduled = new Batch(this, core, table);
     this.launch = new Effect.Launch(launching);
     this.collect = new Effect.Collect(collecting);
+    this.broken = new boolean[core.ring()];
+    this.views = new BatchView[core.ring()];
+    for (int slot = 0; slot < views.length; slot++) {
+      views[slot] = new BatchView(this, core, table, slot);
+    }
   }
 
   /**
@@ -140,33 +169,47 @@ public final class RankEngine implements AutoCloseable {
   /** The first effect. Call once. */
   public Effect start() {
     require(Phase.READY);
-    return gather();
+    pending = gather();
+    return pending;
   }
 
   /**
    * Takes the answer to the last effect, gives the next one.
    *
    * @throws BerthException STATE if the event isn't the answer to the last effect; DIVERGED if
-   *     ranks or stages disagree
+   *     ranks or stages disagree; POLICY if the caller's own policy failed, and then the engine has
+   *     gone on without it: nobody was let in in this iteration, and {@link #pending} is what is to
+   *     be carried out next
    */
   public Effect advance(Event event) {
-    return switch (event) {
-      case Event.Gathered gathered -> onGathered(gathered.board());
-      case Event.Voted voted -> onVoted(voted.board());
-      case Event.Launched ignored -> onLaunched();
-      case Event.Collected ignored -> onCollected();
-      case Event.Woken ignored -> onWoken();
-    };
+    pending =
+        switch (event) {
+          case Event.Gathered gathered -> onGathered(gathered.board());
+          case Event.Voted voted -> onVoted(voted.board());
+          case Event.Launched ignored -> onLaunched();
+          case Event.LaunchFailed ignored -> onLaunchFailed();
+          case Event.Collected ignored -> onCollected();
+          case Event.CollectFailed ignored -> onCollectFailed();
+          case Event.Woken ignored -> onWoken();
+        };
+    return pending;
+  }
+
+  /** The effect that waits for its answer. */
+  public Effect pending() {
+    return pending;
   }
 
   // ------------------------------------------------------------------------------ one iteration
 
   private Effect gather() {
-    FrameBoard.header(gatherFrame, Op.GATHER, 0, sequence, 0, 0, core.decisionHash());
+    int error = (brokenLaunch >= 0 ? LAUNCH_BROKE : 0) | (brokenCollect >= 0 ? COLLECT_BROKE : 0);
+    int flags = error == 0 ? 0 : FrameBoard.FLAG_ERROR;
+    FrameBoard.header(gatherFrame, Op.GATHER, 0, sequence, flags, error, core.decisionHash());
     int at = FrameBoard.HEADER_WORDS;
     gatherFrame[at + RankState.RANK] = rank;
-    gatherFrame[at + RankState.ACTIVE_REQUESTS] = core.routable();
-    gatherFrame[at + RankState.ACTIVE_TOKENS] = core.routableTokens();
+    gatherFrame[at + RankState.ACTIVE_REQUESTS] = (long) core.routable() + landing.size();
+    gatherFrame[at + RankState.ACTIVE_TOKENS] = core.routableTokens() + landing.tokens();
     gatherFrame[at + RankState.RETIRING_REQUESTS] = core.retiring();
     gatherFrame[at + RankState.STATISTICS + 1] = -1; // no statistics
     int init = count(RequestState.GENERATION_INIT);
@@ -191,16 +234,23 @@ public final class RankEngine implements AutoCloseable {
     require(Phase.GATHERING);
     requireBoard(board, Op.GATHER, Payload.GATHER_WORDS);
     admission.decide(board);
+    if (admission.faulted()) {
+      return endWhatBroke();
+    }
     if (admission.idle()) {
       sequence++;
       phase = Phase.IDLE;
       return Effect.IDLE;
     }
     for (int i = 0; i < admission.assigned(rank); i++) {
-      admit(admission.assigned(rank, i), admission.assignedLoad(rank, i));
+      landing.add(admission.assigned(rank, i), admission.assignedLoad(rank, i));
+    }
+    while (!landing.isEmpty() && core.freeRows() > 0) {
+      admit(landing.request(), landing.child(), landing.load());
+      landing.remove();
     }
     dummyRole = admission.dummyRole();
-    core.schedule(admission.expectedActive(), admission.held(), dummyRole.ordinal());
+    Optional<BerthException> failed = schedule();
     FrameBoard.header(
         voteFrame, Op.VOTE, 0, sequence, 0, 0, core.decisionHash() ^ admission.decisionHash());
     int at = FrameBoard.HEADER_WORDS;
@@ -214,11 +264,54 @@ public final class RankEngine implements AutoCloseable {
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
     voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
     voteFrame[at + Payload.STUCK] = core.stuck() ? 1 : 0;
+    voteFrame[at + Payload.CONTEXT_TOKENS] = contextTokens();
     phase = Phase.VOTING;
+    pending = needVote;
+    if (failed.isPresent()) {
+      throw failed.get();
+    }
     return needVote;
   }
 
-  private void admit(Request request, int load) {
+  /** Contexts stand at the end of a batch. */
+  private long contextTokens() {
+    long tokens = 0;
+    for (int i = core.batch() - core.contexts(); i < core.batch(); i++) {
+      tokens += core.entryTokens(core.batchSlot(), i);
+    }
+    return tokens;
+  }
+
+  private Optional<BerthException> schedule() {
+    if (ownPolicy.isEmpty()) {
+      core.schedule(admission.expectedActive(), admission.held(), dummyRole.ordinal());
+      return Optional.empty();
+    }
+    core.begin(admission.expectedActive(), admission.held(), dummyRole.ordinal());
+    phase = Phase.SELECTING;
+    return ownPolicy.get().run(core);
+  }
+
+  /**
+   * The branch that all ranks take when any of them reports that a batch broke: its requests end,
+   * nobody admits, votes or launches. What was launched before stays launched.
+   */
+  private Effect endWhatBroke() {
+    core.fault(brokenLaunch, brokenCollect);
+    brokenLaunch = -1;
+    brokenCollect = -1;
+    canQueue = false;
+    sequence++;
+    return gather();
+  }
+
+  /**
+   * A request's sequences are requests of their own to everything on the rank (spec 01 §3.4): each
+   * has a row, a seat, a lease and a load.
+   *
+   * @param child 0: the first one
+   */
+  private void admit(Request request, int child, int load) {
     Prompt prompt = request.prompt();
     int tokens = 0;
     if (kv.isPresent() && prompt.size() > 0) {
@@ -228,19 +321,21 @@ public final class RankEngine implements AutoCloseable {
         tokens = 1;
       }
     }
-    core.admit(
-        request.id(),
-        request.tag(),
-        firstState().value(),
-        request.promptTokens(),
-        outputTokens(request),
-        load,
-        request.children(),
-        tokens,
-        (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
-        prompt.adapter().orElse(0),
-        prompt.salt().orElse(0),
-        config.role() == WorkerRole.GENERATION ? 0 : request.encoderTokens());
+    int row =
+        core.admit(
+            request.id(),
+            request.tag(),
+            firstState().value(),
+            request.promptTokens(),
+            outputTokens(request),
+            load,
+            child == 0 ? request.children() : -child,
+            tokens,
+            (prompt.adapter().isPresent() ? 1 : 0) | (prompt.salt().isPresent() ? 2 : 0),
+            prompt.adapter().orElse(0),
+            prompt.salt().orElse(0),
+            config.role() == WorkerRole.GENERATION ? 0 : request.encoderTokens());
+    observer.landed(request, child, row);
   }
 
   private RequestState firstState() {
@@ -268,6 +363,7 @@ public final class RankEngine implements AutoCloseable {
     if (core.launched()) {
       phase = Phase.LAUNCHING;
       launching.set(core.launchedSlot(), core.batch());
+      views[core.launchedSlot()].launched(core.batch());
       return launch;
     }
     return collectOrSettle();
@@ -314,8 +410,18 @@ public final class RankEngine implements AutoCloseable {
     return collectOrSettle();
   }
 
+  private Effect onLaunchFailed() {
+    require(Phase.LAUNCHING);
+    brokenLaunch = core.launchedSlot();
+    broken[brokenLaunch] = true;
+    return collectOrSettle();
+  }
+
   private Effect collectOrSettle() {
-    if (core.due() > 0) {
+    if (core.due() > 0 && broken[core.dueSlot()]) {
+      broken[core.dueSlot()] = false;
+      core.voidResults(core.dueSlot(), core.due());
+    } else if (core.due() > 0) {
       phase = Phase.COLLECTING;
       collecting.set(core.dueSlot(), core.due());
       return collect;
@@ -325,6 +431,13 @@ public final class RankEngine implements AutoCloseable {
 
   private Effect onCollected() {
     require(Phase.COLLECTING);
+    return settle();
+  }
+
+  private Effect onCollectFailed() {
+    require(Phase.COLLECTING);
+    brokenCollect = core.dueSlot();
+    core.voidResults(core.dueSlot(), core.due());
     return settle();
   }
 
@@ -363,9 +476,8 @@ public final class RankEngine implements AutoCloseable {
       throw new BerthException(
           Code.ARGUMENT, "request " + request.id() + " has no prompt: nothing could run");
     }
-    if (request.admissionCost() > config.plan().fleetCapacity() || request.admissionCost() < 1) {
-      return new Outcome.Refused(
-          WaitReason.BATCH, 1L + request.children(), config.plan().fleetCapacity());
+    if (request.admissionCost() > admission.capacity()) {
+      return new Outcome.Refused(WaitReason.BATCH, request.admissionCost(), admission.capacity());
     }
     int reason =
         core.fits(firstState().value(), request.promptTokens(), outputTokens(request), fitNumbers);
@@ -404,8 +516,52 @@ public final class RankEngine implements AutoCloseable {
     tap.changed(this, GroupTap.Change.CANCELLED, row, requestId);
   }
 
+  /**
+   * A request isn't scheduled until {@link #resume}; it keeps what it has. For readers that are too
+   * slow.
+   */
+  public void hold(int row, long requestId) {
+    core.hold(row, requestId);
+    tap.held(this, GroupTap.Hold.HELD, row, requestId);
+  }
+
+  /** A request is scheduled again. */
+  public void resume(int row, long requestId) {
+    core.resume(row, requestId);
+    tap.held(this, GroupTap.Hold.RESUMED, row, requestId);
+  }
+
+  /**
+   * Takes back the sequences of a request that were placed here and have no row yet: those that its
+   * cancellation doesn't reach.
+   *
+   * @return how many there were
+   */
+  int withdraw(long requestId) {
+    return landing.withdraw(requestId);
+  }
+
+  /** Changes of rows that can still be told before the next iteration. */
+  public int changeRoom() {
+    return core.changeRoom();
+  }
+
   void listen(GroupTap listener) {
     tap = listener;
+  }
+
+  /** Hears which row a sequence gets. */
+  interface LandingObserver {
+    void landed(Request request, int child, int row);
+  }
+
+  void observe(LandingObserver landings) {
+    observer = landings;
+  }
+
+  /** The device lost what a position ran. */
+  void failed(int position) {
+    tap.lost(this, position);
   }
 
   /** The device ended the sequence at a position. */
@@ -431,6 +587,38 @@ public final class RankEngine implements AutoCloseable {
    */
   public Optional<KvView> kv() {
     return kv;
+  }
+
+  /** The batch of a ring slot, as its runner sees it: from its launch until it is collected. */
+  BatchView view(int slot) {
+    return views[slot];
+  }
+
+  /** The batch whose results this iteration settles, after a vote; empty if there is none. */
+  Optional<BatchView> dueView() {
+    return core.due() > 0 && !broken[core.dueSlot()]
+        ? Optional.of(views[core.dueSlot()])
+        : Optional.empty();
+  }
+
+  /** The batch that is to be launched, after a vote; empty if none is. */
+  Optional<BatchView> launchView() {
+    return core.launched() ? Optional.of(views[core.launchedSlot()]) : Optional.empty();
+  }
+
+  /** Sequences that are here in any way: with a row or without, retiring ones too. */
+  long live() {
+    return (long) core.routable() + core.retiring() + landing.size();
+  }
+
+  /** What a runner of this rank runs for. */
+  RankSetup setup() {
+    return new RankSetup(config, rank, stage, core.positions(), core.ring(), kv, table);
+  }
+
+  /** Tokens of each rank's batch, {@code int32[ranks]}. */
+  MemorySegment rankTokens() {
+    return admission.rankTokens();
   }
 
   /** Requests that gave way in this iteration. */
@@ -588,6 +776,11 @@ public final class RankEngine implements AutoCloseable {
   /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */
   public int ended() {
     return core.done();
+  }
+
+  /** The row that one of them had. */
+  public int endedRow(int index) {
+    return core.doneRow(index);
   }
 
   /** The id of one of them. */

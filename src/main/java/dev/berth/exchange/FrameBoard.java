@@ -143,6 +143,21 @@ public final class FrameBoard {
     return (int) words[Objects.checkIndex(rank, ranks) * stride + 4];
   }
 
+  /** True if a rank's frame carries an error. */
+  public boolean faulted(int rank) {
+    long flags = words[Objects.checkIndex(rank, ranks) * stride + 3] >>> 32;
+    return (flags & FLAG_ERROR) != 0;
+  }
+
+  /** True if any rank's frame carries an error: the same on all that gathered this board. */
+  public boolean faulted() {
+    boolean any = false;
+    for (int rank = 0; rank < ranks; rank++) {
+      any |= faulted(rank);
+    }
+    return any;
+  }
+
   /**
    * Checks every frame's header and takes the hash of the whole board.
    *

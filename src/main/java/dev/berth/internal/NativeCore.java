@@ -6,6 +6,7 @@ import dev.berth.BerthException.Code;
 import dev.berth.ffi.BerthNative;
 import dev.berth.ffi.berth_admit;
 import dev.berth.ffi.berth_change;
+import dev.berth.ffi.berth_cold_row;
 import dev.berth.ffi.berth_core_config;
 import dev.berth.ffi.berth_core_memory;
 import dev.berth.ffi.berth_done;
@@ -26,6 +27,11 @@ import java.util.concurrent.atomic.AtomicInteger;
 public final class NativeCore implements AutoCloseable {
   /** Number of deferral reasons. */
   public static final int REASONS = BerthNative.BERTH_WAIT_REASONS();
+
+  /** Bits of {@link #resultBits}. */
+  public static final int STOP = BerthNative.BERTH_RESULT_STOP();
+
+  public static final int FAILED = BerthNative.BERTH_RESULT_FAILED();
 
   private static final Cleaner CLEANER = Cleaner.create();
   private static final int OPEN = 0;
@@ -155,6 +161,8 @@ public final class NativeCore implements AutoCloseable {
       berth_core_config.capacity(config, c.capacity());
       berth_core_config.pause(config, c.pause());
       berth_core_config.prefix_sharing(config, c.prefixSharing() ? 1 : 0);
+      berth_core_config.one_loop(config, c.oneLoop() ? 1 : 0);
+      berth_core_config.selects(config, c.selects() ? 1 : 0);
       berth_core_config.pad_count(config, c.padCount().ordinal());
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       MemorySegment none = MemorySegment.NULL;
@@ -244,6 +252,8 @@ public final class NativeCore implements AutoCloseable {
       int capacity,
       int pause,
       boolean prefixSharing,
+      boolean oneLoop,
+      boolean selects,
       PadCount padCount) {}
 
   /**
@@ -268,7 +278,7 @@ public final class NativeCore implements AutoCloseable {
    * has tokens, or where there is no room for so many.
    */
   public MemorySegment promptPlace(int prompt) {
-    int free = berth_iteration.free_rows(record()) - berth_iteration.admits(record());
+    int free = freeRows();
     if (prompt > tokenStride || free < 1) { // the schedule will refuse
       return MemorySegment.NULL;
     }
@@ -280,11 +290,13 @@ public final class NativeCore implements AutoCloseable {
    * Appends a request to the admit inbox.
    *
    * @param prompt its length
+   * @param children further sequences of the request; -k: this is the k-th of them
    * @param tokens 1: they are in {@link #promptPlace}, 0: they aren't known
    * @param scope bit 0: lora is meant, bit 1: salt is
    * @param encoder its encoder input in tokens, 0 if there is none
+   * @return the row that it gets; -1: there is none, and the schedule will refuse
    */
-  public void admit(
+  public int admit(
       long id,
       long tag,
       int state,
@@ -312,7 +324,14 @@ public final class NativeCore implements AutoCloseable {
     berth_admit.lora(a, lora);
     berth_admit.salt(a, salt);
     berth_admit.encoder_tokens(a, encoder);
+    int free = freeRows();
     berth_iteration.admits(record(), n + 1);
+    return free < 1 ? -1 : freeRows.getAtIndex(ValueLayout.JAVA_INT, free - 1L);
+  }
+
+  /** Rows that the admit inbox may still take. */
+  public int freeRows() {
+    return berth_iteration.free_rows(record()) - berth_iteration.admits(record());
   }
 
   /** Appends to the change inbox: the KV of a row is here. */
@@ -328,6 +347,21 @@ public final class NativeCore implements AutoCloseable {
   /** Appends to the change inbox: nobody wants the row's request any more. */
   public void cancel(int row, long id) {
     change(row, id, BerthNative.BERTH_CHANGE_CANCEL());
+  }
+
+  /** Appends to the change inbox: the row isn't scheduled until it is resumed. */
+  public void hold(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_HOLD());
+  }
+
+  /** Appends to the change inbox: the row is scheduled again. */
+  public void resume(int row, long id) {
+    change(row, id, BerthNative.BERTH_CHANGE_RESUME());
+  }
+
+  /** Changes that the inbox still takes before the next schedule. */
+  public int changeRoom() {
+    return rows - 1 - berth_iteration.changes(record());
   }
 
   /** Appends to the change inbox: the output of a row's encoder is here. */
@@ -365,13 +399,46 @@ public final class NativeCore implements AutoCloseable {
    * @param dummyRole {@code berth_dummy_role} of a dummy
    */
   public void schedule(int expected, boolean filling, int dummyRole) {
-    berth_iteration.expected(record(), expected);
-    berth_iteration.filling(record(), filling ? 1 : 0);
-    berth_iteration.dummy_role(record(), dummyRole);
+    expect(expected, filling, dummyRole);
     enter();
     int status = BerthNative.berth_core_schedule(handle);
     leave();
     Status.check(status, "schedule");
+  }
+
+  private void expect(int expected, boolean filling, int dummyRole) {
+    berth_iteration.expected(record(), expected);
+    berth_iteration.filling(record(), filling ? 1 : 0);
+    berth_iteration.dummy_role(record(), dummyRole);
+  }
+
+  /** The first part of {@link #schedule}, where somebody else selects who is let in. */
+  public void begin(int expected, boolean filling, int dummyRole) {
+    expect(expected, filling, dummyRole);
+    enter();
+    int status = BerthNative.berth_core_begin(handle);
+    leave();
+    Status.check(status, "begin to schedule");
+  }
+
+  /**
+   * The second: takes in who was selected in the table.
+   *
+   * @throws BerthException ARGUMENT, naming row and field, if somebody can't be selected; nothing
+   *     happened then
+   */
+  public void select(NativeTable table) {
+    enter();
+    int status = BerthNative.berth_core_select(handle);
+    leave();
+    if (status != BerthNative.BERTH_OK()) {
+      throw table.refusal(status, "select");
+    }
+  }
+
+  /** What is scheduled from; dies with this core. */
+  public NativeTable table(NativeTable.Access access) {
+    return NativeTable.borrow(handle, kv.groups(), scope, access);
   }
 
   /**
@@ -397,6 +464,19 @@ public final class NativeCore implements AutoCloseable {
     int status = BerthNative.berth_core_settle(handle);
     leave();
     Status.check(status, "settle");
+  }
+
+  /**
+   * Instead of an iteration: the requests of these batches end, their forwards came to nothing.
+   *
+   * @param launchedSlot of the batch launched in the iteration before, -1: none
+   * @param collectedSlot of the batch settled in it, -1: none
+   */
+  public void fault(int launchedSlot, int collectedSlot) {
+    enter();
+    int status = BerthNative.berth_core_fault(handle, launchedSlot, collectedSlot);
+    leave();
+    Status.check(status, "fault");
   }
 
   /**
@@ -612,12 +692,131 @@ public final class NativeCore implements AutoCloseable {
     return berth_entry.asSlice(open(entries), index);
   }
 
-  /** Says that the sequence at a position of the due batch ends with this token. */
-  public void stop(int slot, int position) {
+  /** Most positions of a batch, the padding's included. */
+  public int positions() {
+    return entriesPerBatch;
+  }
+
+  /**
+   * A batch in columns, one element a position.
+   *
+   * @param ids {@code int64[]}, the padding's is -1
+   * @param rows {@code int32[]}, as all that follow
+   * @param children which further sequence of its request it is, 0: the first
+   * @param firsts place of the first token in the sequence
+   */
+  public record Columns(
+      MemorySegment ids,
+      MemorySegment rows,
+      MemorySegment children,
+      MemorySegment kinds,
+      MemorySegment seats,
+      MemorySegment leases,
+      MemorySegment firsts,
+      MemorySegment tokens,
+      MemorySegment drafts) {}
+
+  /** Fills the columns of a slot's batch. */
+  public void columns(int slot, int size, Columns to) {
+    Objects.checkFromIndexSize(0, size, entriesPerBatch);
+    MemorySegment table = open(rowMemory);
+    for (int i = 0; i < size; i++) {
+      MemorySegment entry = entry(slot, i);
+      int number = berth_entry.row(entry);
+      MemorySegment row = berth_row.asSlice(table, number);
+      int kind = berth_entry.kind(entry);
+      int tokens = berth_entry.tokens(entry);
+      to.ids.setAtIndex(ValueLayout.JAVA_LONG, i, berth_row.request_id(row));
+      to.rows.setAtIndex(ValueLayout.JAVA_INT, i, number);
+      int children = berth_cold_row.children(berth_cold_row.asSlice(coldMemory, number));
+      to.children.setAtIndex(ValueLayout.JAVA_INT, i, Math.max(0, -children));
+      to.kinds.setAtIndex(ValueLayout.JAVA_INT, i, kind);
+      to.seats.setAtIndex(ValueLayout.JAVA_INT, i, berth_row.seat(row));
+      to.leases.setAtIndex(ValueLayout.JAVA_INT, i, berth_row.lease(row));
+      to.firsts.setAtIndex(ValueLayout.JAVA_INT, i, berth_entry.position(entry));
+      to.tokens.setAtIndex(ValueLayout.JAVA_INT, i, tokens);
+      int drafts = kind == BerthNative.BERTH_ENTRY_GENERATION() ? tokens - 1 : 0;
+      to.drafts.setAtIndex(ValueLayout.JAVA_INT, i, drafts);
+    }
+  }
+
+  /**
+   * The tokens that a slot's batch computes, one position after another; -1: the host doesn't know
+   * it (yet).
+   *
+   * @param to {@code int32[]}
+   * @return how many
+   */
+  public int inputs(int slot, int size, MemorySegment to) {
+    int n = 0;
+    for (int i = 0; i < size; i++) {
+      MemorySegment entry = entry(slot, i);
+      int number = berth_entry.row(entry);
+      MemorySegment row = berth_row.asSlice(open(rowMemory), number);
+      int known =
+          berth_entry.kind(entry) == BerthNative.BERTH_ENTRY_DUMMY()
+              ? 0
+              : berth_row.prompt_tokens(row) + berth_row.generated_tokens(row);
+      int end = berth_entry.position(entry) + berth_entry.tokens(entry);
+      for (int place = berth_entry.position(entry); place < end; place++) {
+        int token =
+            place < known
+                ? tokens.getAtIndex(ValueLayout.JAVA_INT, number * tokenStride + place)
+                : -1;
+        to.setAtIndex(ValueLayout.JAVA_INT, n++, token);
+      }
+    }
+    return n;
+  }
+
+  /** Tokens of the due batch, {@code int32[size]}, -1 where none was said yet. */
+  public MemorySegment sampledMemory(int slot, int size) {
+    long at = (long) Objects.checkIndex(slot, ring) * entriesPerBatch;
+    return open(sampled)
+        .asSlice(
+            at * Integer.BYTES,
+            (long) Objects.checkIndex(size, entriesPerBatch + 1) * Integer.BYTES);
+  }
+
+  /** The token that a position of the due batch made, -1 if nobody said which. */
+  public int sampledToken(int slot, int position) {
     long index =
         (long) Objects.checkIndex(slot, ring) * entriesPerBatch
             + Objects.checkIndex(position, entriesPerBatch);
-    open(results).set(ValueLayout.JAVA_BYTE, index, (byte) 1);
+    return open(sampled).getAtIndex(ValueLayout.JAVA_INT, index);
+  }
+
+  /** {@code berth_result} bits that were said of a position of the due batch. */
+  public int resultBits(int slot, int position) {
+    long index =
+        (long) Objects.checkIndex(slot, ring) * entriesPerBatch
+            + Objects.checkIndex(position, entriesPerBatch);
+    return open(results).get(ValueLayout.JAVA_BYTE, index);
+  }
+
+  /** Says that the sequence at a position of the due batch ends with this token. */
+  public void stop(int slot, int position) {
+    result(slot, position, BerthNative.BERTH_RESULT_STOP());
+  }
+
+  /** Says that the request at a position of the due batch ends as failed. */
+  public void fail(int slot, int position) {
+    result(slot, position, BerthNative.BERTH_RESULT_FAILED());
+  }
+
+  /** Says that nothing came of the first positions of the due batch. */
+  public void voidResults(int slot, int size) {
+    for (int position = 0; position < size; position++) {
+      result(slot, position, BerthNative.BERTH_RESULT_VOID());
+    }
+  }
+
+  private void result(int slot, int position, int bit) {
+    long index =
+        (long) Objects.checkIndex(slot, ring) * entriesPerBatch
+            + Objects.checkIndex(position, entriesPerBatch);
+    byte bits = open(results).get(ValueLayout.JAVA_BYTE, index);
+    results.set(ValueLayout.JAVA_BYTE, index, (byte) (bits | bit));
   }
 
   /** Says which token a position of the due batch made. */
@@ -635,6 +834,10 @@ public final class NativeCore implements AutoCloseable {
 
   public int receiveRow(int index) {
     return open(receives).getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
+  }
+
+  public int doneRow(int index) {
+    return berth_done.row(berth_done.asSlice(open(done), Objects.checkIndex(index, rows)));
   }
 
   public long doneId(int index) {

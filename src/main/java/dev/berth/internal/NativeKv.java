@@ -11,8 +11,10 @@ import dev.berth.ffi.BerthNative;
 import dev.berth.ffi.berth_kv_batch;
 import dev.berth.ffi.berth_kv_buffer;
 import dev.berth.ffi.berth_kv_config;
+import dev.berth.ffi.berth_kv_disk;
 import dev.berth.ffi.berth_kv_event;
 import dev.berth.ffi.berth_kv_event_ring;
+import dev.berth.ffi.berth_kv_io;
 import dev.berth.ffi.berth_kv_layout;
 import dev.berth.ffi.berth_kv_life_cycle;
 import dev.berth.ffi.berth_kv_memory;
@@ -21,12 +23,15 @@ import dev.berth.ffi.berth_kv_pages;
 import dev.berth.ffi.berth_kv_place;
 import dev.berth.ffi.berth_kv_pool;
 import dev.berth.ffi.berth_kv_stats;
+import dev.berth.ffi.berth_kv_ticket;
 import dev.berth.ffi.berth_kv_view;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
+import java.nio.charset.StandardCharsets;
+import java.util.Optional;
 
 /**
  * A native KV cache as Java sees it. For one thread; a call that overlaps another one is refused
@@ -93,6 +98,9 @@ public final class NativeKv implements AutoCloseable {
   private final Cleaner.Cleanable memory;
   private final MemorySegment tokens;
   private final MemorySegment events;
+  private final MemorySegment io;
+  private final MemorySegment finished;
+  private final long tickets;
   private final long ringEntries;
   private final int groups;
   private final int lifeCycles;
@@ -125,6 +133,12 @@ public final class NativeKv implements AutoCloseable {
       tokens = at(berth_kv_memory.token_address(map), berth_kv_memory.tokens(map) * Integer.BYTES);
       events = at(berth_kv_memory.event_address(map), berth_kv_memory.event_bytes(map));
       ringEntries = berth_kv_memory.events(map);
+      tickets = berth_kv_memory.tickets(map);
+      io =
+          at(
+              berth_kv_memory.io_address(map),
+              berth_kv_io.sizeof() + tickets * berth_kv_ticket.sizeof());
+      finished = at(berth_kv_memory.finished_address(map), Long.BYTES);
       groups = berth_kv_memory.groups(map);
       lifeCycles = berth_kv_memory.life_cycles(map);
       views = berth_kv_memory.views(map);
@@ -286,28 +300,67 @@ public final class NativeKv implements AutoCloseable {
       long hashKey0,
       long hashKey1) {}
 
+  /** The fields of {@code berth_kv_disk}. */
+  public record Disk(String directory, int threads, int depth) {}
+
   /**
    * Creates a cache.
    *
    * @param pages {@code [LEVELS][groups]}, level after level
-   * @throws BerthException ARGUMENT, MEMORY, UNAVAILABLE
+   * @param most what {@link #adjust} may give, in the same order
+   * @param place of the disk level
+   * @throws BerthException ARGUMENT, MEMORY, UNAVAILABLE; CONFIGURATION if the disk level can't be
    */
-  public static NativeKv create(Config c, Buffer[] buffers, long[] pages) {
+  public static NativeKv create(
+      Config c, Buffer[] buffers, long[] pages, long[] most, Optional<Disk> place) {
     NativeLibrary.load();
     try (Arena arena = Arena.ofConfined()) {
+      MemorySegment disk = berth_kv_disk.allocate(arena);
+      if (place.isPresent()) {
+        byte[] name = place.get().directory.getBytes(StandardCharsets.UTF_8);
+        MemorySegment directory = arena.allocate(Math.max(1, name.length));
+        MemorySegment.copy(MemorySegment.ofArray(name), 0, directory, 0, name.length);
+        berth_kv_disk.struct_size(disk, (int) berth_kv_disk.sizeof());
+        berth_kv_disk.threads(disk, place.get().threads);
+        berth_kv_disk.depth(disk, place.get().depth);
+        berth_kv_disk.directory_address(disk, directory.address());
+        berth_kv_disk.directory_bytes(disk, name.length);
+      }
       MemorySegment config = raw(c, arena);
+      berth_kv_config.most_address(config, arena.allocateFrom(JAVA_LONG, most).address());
+      berth_kv_config.disk_address(config, place.isPresent() ? disk.address() : 0);
       MemorySegment out = arena.allocate(ADDRESS);
-      Status.check(
+      int status =
           BerthNative.berth_kv_create(
               config,
               buffers(buffers, arena),
               buffers.length,
               arena.allocateFrom(JAVA_LONG, pages),
               pages.length,
-              out),
-          "create KV cache " + c);
+              out);
+      if (status == BerthNative.BERTH_E_IO()) {
+        throw new BerthException(Code.CONFIGURATION, refusal(place.orElseThrow(), disk));
+      }
+      Status.check(status, "create KV cache " + c + place.map(d -> " with " + d).orElse(""));
       return new NativeKv(out.get(ADDRESS, 0), c, buffers.length, Owner.NONE);
     }
+  }
+
+  private static String refusal(Disk place, MemorySegment disk) {
+    int cause = berth_kv_disk.cause(disk);
+    String what =
+        cause == BerthNative.BERTH_KV_DISK_DIRECTORY()
+            ? "no file can be made in %s".formatted(place.directory)
+            : cause == BerthNative.BERTH_KV_DISK_SPACE()
+                ? "no room in %s for its %s bytes"
+                    .formatted(
+                        place.directory,
+                        berth_kv_disk.bytes(disk) < 0
+                            ? "more than 2^63"
+                            : Long.toString(berth_kv_disk.bytes(disk)))
+                : "no %d threads".formatted(place.threads);
+    return "disk level of a KV cache: %s: %s (errno %d)"
+        .formatted(what, berth_kv_disk.text(disk).getString(0), berth_kv_disk.error(disk));
   }
 
   /** {@code berth_kv_config}. */
@@ -567,6 +620,82 @@ public final class NativeKv implements AutoCloseable {
     }
   }
 
+  /**
+   * {@code berth_kv_adjust}: nothing if it was done; else the pool that is too small, level *
+   * groups + group, and by how many pages.
+   *
+   * @throws BerthException ARGUMENT, STATE, MEMORY
+   */
+  public Optional<long[]> adjust(long[] pages) {
+    enter();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment pool = arena.allocate(JAVA_INT);
+      MemorySegment deficit = arena.allocate(JAVA_LONG);
+      int status =
+          BerthNative.berth_kv_adjust(
+              address, arena.allocateFrom(JAVA_LONG, pages), pages.length, pool, deficit);
+      if (status == BerthNative.BERTH_E_EXHAUSTED()) {
+        return Optional.of(new long[] {pool.get(JAVA_INT, 0), deficit.get(JAVA_LONG, 0)});
+      }
+      Status.check(status, "adjust the pages of a KV cache");
+      return Optional.empty();
+    } finally {
+      leave();
+    }
+  }
+
+  /** {@code berth_kv_poll}: how many transfers were settled. */
+  public int poll(int atLeast, int atMost) {
+    enter();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment settled = arena.allocate(JAVA_INT);
+      Status.check(
+          BerthNative.berth_kv_poll(address, atLeast, atMost, settled),
+          "settle %d to %d transfers of a KV cache".formatted(atLeast, atMost));
+      return settled.get(JAVA_INT, 0);
+    } finally {
+      leave();
+    }
+  }
+
+  /** Transfers that a poll would settle now. */
+  public long settleable() {
+    if (finished.byteSize() == 0) {
+      return 0;
+    }
+    long settled = (long) LONG.getAcquire(io, berth_kv_io.settled$offset());
+    return (long) LONG.getAcquire(finished, 0L) - settled;
+  }
+
+  /** Tickets given out so far; they are numbered from 1. */
+  public long ticketsIssued() {
+    return (long) LONG.getOpaque(io, berth_kv_io.issued$offset());
+  }
+
+  /** Tickets that are done: those up to this number. */
+  public long ticketsDone() {
+    return (long) LONG.getAcquire(io, berth_kv_io.done$offset());
+  }
+
+  /** Tickets whose outcome is remembered. */
+  public long ticketsRemembered() {
+    return tickets;
+  }
+
+  /** Of a ticket that is done and remembered: its number, pages, of these failed, errno. */
+  public long[] ticket(long number) {
+    MemorySegment t =
+        io.asSlice(
+            berth_kv_io.sizeof() + (number & tickets - 1) * berth_kv_ticket.sizeof(),
+            berth_kv_ticket.sizeof());
+    return new long[] {
+      berth_kv_ticket.ticket(t),
+      berth_kv_ticket.pages(t),
+      berth_kv_ticket.failed(t),
+      berth_kv_ticket.error(t)
+    };
+  }
+
   /** {@code berth_kv_quota}. */
   public void quota(int tenant, long blocks) {
     enter();
@@ -618,8 +747,8 @@ public final class NativeKv implements AutoCloseable {
 
   /**
    * {@code berth_kv_describe}: open, active, pins, evicted, offloaded, onboarded, rebased, hit
-   * tokens, asked tokens, index blocks, index runs, wait epoch; then total, free, held, cached,
-   * evictable of each level's groups.
+   * tokens, asked tokens, index blocks, index runs, wait epoch, pages written, read, failed, lost,
+   * under way; then total, free, held, cached, evictable, moving of each level's groups.
    */
   public long[] describe() {
     enter();
@@ -629,7 +758,7 @@ public final class NativeKv implements AutoCloseable {
       int n = LEVELS * groups;
       MemorySegment p = berth_kv_pages.allocateArray(n, arena);
       Status.check(BerthNative.berth_kv_describe(address, s, p, n), "describe a KV cache");
-      long[] out = new long[12 + 5 * n];
+      long[] out = new long[17 + 6 * n];
       out[0] = berth_kv_stats.open_sequences(s);
       out[1] = berth_kv_stats.active_sequences(s);
       out[2] = berth_kv_stats.pins(s);
@@ -642,7 +771,12 @@ public final class NativeKv implements AutoCloseable {
       out[9] = berth_kv_stats.index_blocks(s);
       out[10] = berth_kv_stats.index_runs(s);
       out[11] = berth_kv_stats.wait_epoch(s);
-      MemorySegment.copy(p, JAVA_LONG, 0, out, 12, 5 * n);
+      out[12] = berth_kv_stats.written(s);
+      out[13] = berth_kv_stats.read(s);
+      out[14] = berth_kv_stats.failed(s);
+      out[15] = berth_kv_stats.lost(s);
+      out[16] = berth_kv_stats.under_way(s);
+      MemorySegment.copy(p, JAVA_LONG, 0, out, 17, 6 * n);
       return out;
     } finally {
       leave();
@@ -665,7 +799,8 @@ public final class NativeKv implements AutoCloseable {
   }
 
   /**
-   * {@code berth_kv_page}: the bytes of a slot, empty without memory; valid until {@link #close()}.
+   * {@code berth_kv_page}: the bytes of a slot, empty without memory or in a file; valid until
+   * {@link #close()}.
    */
   public MemorySegment page(int level, int pool, int slot) {
     enter();

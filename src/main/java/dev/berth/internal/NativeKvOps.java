@@ -21,6 +21,7 @@ public final class NativeKvOps {
   public static final int UNPIN = BerthNative.BERTH_KV_UNPIN();
   public static final int PLAN_DROP = BerthNative.BERTH_KV_PLAN_DROP();
   public static final int DROP = BerthNative.BERTH_KV_DROP();
+  public static final int PREFETCH = BerthNative.BERTH_KV_PREFETCH();
 
   public static final int END = BerthNative.BERTH_KV_END();
   public static final int PIN = BerthNative.BERTH_KV_PIN();
@@ -78,6 +79,10 @@ public final class NativeKvOps {
 
   public static int deficit(MemorySegment op) {
     return berth_kv_op.deficit(op);
+  }
+
+  public static long ticket(MemorySegment op) {
+    return berth_kv_op.ticket(op);
   }
 
   /** An event's fields: sequence, block, parent, lora, salt. */

@@ -28,6 +28,12 @@ public final class NativeTable implements AutoCloseable {
   /** One pool of pages. */
   public record PoolConfig(int window, boolean cross, long total, int pageIds) {}
 
+  /** What may be done with the memory of a table that is a core's. */
+  public enum Access {
+    READ,
+    WRITE
+  }
+
   /** The lists that a call fills. */
   public enum Rows {
     FITTING,
@@ -69,9 +75,10 @@ public final class NativeTable implements AutoCloseable {
     "place in the active list"
   };
 
-  private final MemorySegment handle;
-  private final Cleaner.Cleanable cleanable;
-  private final Arena scope = Arena.ofShared();
+  private final MemorySegment handle; // NULL: the table is a core's
+  private final Runnable end;
+  private final Arena scope;
+  private final Access access;
   private final AtomicInteger guard = new AtomicInteger(OPEN);
   private final int rows;
   private final int pools;
@@ -92,47 +99,80 @@ public final class NativeTable implements AutoCloseable {
   private final MemorySegment[] lists = new MemorySegment[LISTS.length];
   private final MemorySegment scratch;
 
-  @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
   private NativeTable(
-      MemorySegment handle, int pools, int adapters, int heldPerRow, int snapshotsPerRow) {
+      MemorySegment handle,
+      Arena scope,
+      Access access,
+      MemorySegment map,
+      int pools,
+      int adapters,
+      int heldPerRow,
+      int snapshotsPerRow) {
     this.handle = handle;
+    this.scope = scope;
+    this.access = access;
     this.pools = pools;
     this.adapters = adapters;
     this.heldPerRow = heldPerRow;
     this.snapshotsPerRow = snapshotsPerRow;
-    this.cleanable = CLEANER.register(this, () -> BerthNative.berth_table_destroy(handle));
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment map = berth_table_memory.allocate(arena);
-      berth_table_memory.struct_size(map, (int) berth_table_memory.sizeof());
-      Status.check(BerthNative.berth_table_map(handle, map), "map scheduling table");
-      rows = berth_table_memory.rows(map);
-      row = at(berth_table_memory.row_address(map), rows * berth_row.sizeof());
-      side = at(berth_table_memory.side_address(map), rows * berth_side_row.sizeof());
-      demand =
-          at(berth_table_memory.demand_address(map), (long) rows * pools * berth_demand.sizeof());
-      held = at(berth_table_memory.held_address(map), (long) rows * pools * berth_held.sizeof());
-      heldPages =
-          at(berth_table_memory.held_page_address(map), (long) rows * pools * heldPerRow * 4L);
-      snapshots = at(berth_table_memory.snapshot_address(map), (long) rows * snapshotsPerRow * 4L);
-      pool = at(berth_table_memory.pool_address(map), pools * berth_pool.sizeof());
-      adapterPages = at(berth_table_memory.adapter_address(map), adapters * 4L);
-      active = at(berth_table_memory.active_address(map), rows * 4L);
-      schedule = at(berth_table_memory.schedule_address(map), berth_schedule.sizeof());
-      contexts = at(berth_table_memory.context_address(map), rows * berth_pick.sizeof());
-      lists[Rows.FITTING.ordinal()] = at(berth_table_memory.fitting_address(map), rows * 4L);
-      lists[Rows.RECEIVING.ordinal()] = at(berth_table_memory.receiving_address(map), rows * 4L);
-      lists[Rows.PAUSED.ordinal()] = at(berth_table_memory.paused_address(map), rows * 4L);
-      lists[Rows.RECOMPUTED.ordinal()] = at(berth_table_memory.recomputed_address(map), rows * 4L);
-      lists[Rows.ENCODERS.ordinal()] = at(berth_table_memory.encoder_address(map), rows * 4L);
-      lists[Rows.GENERATIONS.ordinal()] = at(berth_table_memory.generation_address(map), rows * 4L);
-    }
+    this.end =
+        borrowed()
+            ? () -> {}
+            : CLEANER.register(this, () -> BerthNative.berth_table_destroy(handle))::clean;
+    rows = berth_table_memory.rows(map);
+    row = at(berth_table_memory.row_address(map), rows * berth_row.sizeof());
+    side = at(berth_table_memory.side_address(map), rows * berth_side_row.sizeof());
+    demand =
+        at(berth_table_memory.demand_address(map), (long) rows * pools * berth_demand.sizeof());
+    held = at(berth_table_memory.held_address(map), (long) rows * pools * berth_held.sizeof());
+    heldPages =
+        at(berth_table_memory.held_page_address(map), (long) rows * pools * heldPerRow * 4L);
+    snapshots = at(berth_table_memory.snapshot_address(map), (long) rows * snapshotsPerRow * 4L);
+    pool = at(berth_table_memory.pool_address(map), pools * berth_pool.sizeof());
+    adapterPages = at(berth_table_memory.adapter_address(map), adapters * 4L);
+    active = at(berth_table_memory.active_address(map), rows * 4L);
+    schedule = at(berth_table_memory.schedule_address(map), berth_schedule.sizeof());
+    contexts = at(berth_table_memory.context_address(map), rows * berth_pick.sizeof());
+    lists[Rows.FITTING.ordinal()] = at(berth_table_memory.fitting_address(map), rows * 4L);
+    lists[Rows.RECEIVING.ordinal()] = at(berth_table_memory.receiving_address(map), rows * 4L);
+    lists[Rows.PAUSED.ordinal()] = at(berth_table_memory.paused_address(map), rows * 4L);
+    lists[Rows.RECOMPUTED.ordinal()] = at(berth_table_memory.recomputed_address(map), rows * 4L);
+    lists[Rows.ENCODERS.ordinal()] = at(berth_table_memory.encoder_address(map), rows * 4L);
+    lists[Rows.GENERATIONS.ordinal()] = at(berth_table_memory.generation_address(map), rows * 4L);
     scratch = scope.allocate(rows * 4L, 4);
   }
 
   private MemorySegment at(long address, long bytes) {
-    return bytes == 0
-        ? MemorySegment.NULL
-        : MemorySegment.ofAddress(address).reinterpret(bytes, scope, null);
+    if (bytes == 0) {
+      return MemorySegment.NULL;
+    }
+    MemorySegment memory = MemorySegment.ofAddress(address).reinterpret(bytes, scope, null);
+    return access == Access.READ ? memory.asReadOnly() : memory;
+  }
+
+  private static MemorySegment emptyMap(Arena arena) {
+    MemorySegment map = berth_table_memory.allocate(arena);
+    berth_table_memory.struct_size(map, (int) berth_table_memory.sizeof());
+    return map;
+  }
+
+  /** Whether the table is a core's, which makes all calls. */
+  private boolean borrowed() {
+    return handle.equals(MemorySegment.NULL);
+  }
+
+  /**
+   * The table of a core, whose memory ends with {@code scope}.
+   *
+   * @param core its handle
+   * @param pools pools that the core's cache has
+   */
+  static NativeTable borrow(MemorySegment core, int pools, Arena scope, Access access) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment map = emptyMap(arena);
+      Status.check(BerthNative.berth_core_table(core, map), "map a rank core's table");
+      return new NativeTable(MemorySegment.NULL, scope, access, map, pools, 0, 0, 0);
+    }
   }
 
   /**
@@ -143,6 +183,7 @@ public final class NativeTable implements AutoCloseable {
    * @throws BerthException ARGUMENT if a size or a pool is impossible, MEMORY if it can't be
    *     allocated
    */
+  @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
   public static NativeTable create(
       int rows, PoolConfig[] pools, int adapters, int heldPerRow, int snapshotsPerRow) {
     NativeLibrary.load();
@@ -177,8 +218,18 @@ public final class NativeTable implements AutoCloseable {
       }
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       Status.check(BerthNative.berth_table_create(config, list, out), "create scheduling table");
+      MemorySegment handle = out.get(ValueLayout.ADDRESS, 0);
+      MemorySegment map = emptyMap(arena);
+      Status.check(BerthNative.berth_table_map(handle, map), "map scheduling table");
       return new NativeTable(
-          out.get(ValueLayout.ADDRESS, 0), pools.length, adapters, heldPerRow, snapshotsPerRow);
+          handle,
+          Arena.ofShared(),
+          Access.WRITE,
+          map,
+          pools.length,
+          adapters,
+          heldPerRow,
+          snapshotsPerRow);
     }
   }
 
@@ -486,6 +537,18 @@ public final class NativeTable implements AutoCloseable {
     berth_held.count(h, count);
   }
 
+  /**
+   * Whether the row could give up pages, going by its state alone in a table of the caller's. In a
+   * core's it must hold some, no launched batch may write them, and it mustn't have them for good.
+   */
+  public boolean mayPause(int index) {
+    MemorySegment r = rowOf(index);
+    return !borrowed()
+        || (berth_row.lease(r) >= 0
+            && berth_row.in_flight(r) == 0
+            && (berth_row.flags(r) & BerthNative.BERTH_ROW_STAYS()) == 0);
+  }
+
   /** Pages by id, which others may hold too. */
   public void held(int index, int poolIndex, int[] pages, int count) {
     if (count < 0 || count > pages.length || count > heldPerRow) {
@@ -511,6 +574,11 @@ public final class NativeTable implements AutoCloseable {
 
   public void freePages(int poolIndex, long pages) {
     berth_pool.free(berth_pool.asSlice(pool, Objects.checkIndex(poolIndex, pools)), pages);
+  }
+
+  /** Pages of a pool, -1 if nobody knows. */
+  public long totalPages(int poolIndex) {
+    return berth_pool.total(berth_pool.asSlice(pool, Objects.checkIndex(poolIndex, pools)));
   }
 
   public long freePages(int poolIndex) {
@@ -645,7 +713,8 @@ public final class NativeTable implements AutoCloseable {
     }
   }
 
-  private BerthException refusal(int status, String what) {
+  /** The exception of a call on this table that didn't end well. */
+  BerthException refusal(int status, String what) {
     if (status != BerthNative.BERTH_E_ROW()) {
       return Status.exception(status, what);
     }
@@ -743,6 +812,10 @@ public final class NativeTable implements AutoCloseable {
   }
 
   private void enter() {
+    if (borrowed()) {
+      throw new BerthException(
+          Code.STATE, "the table is an engine's: its rows are the engine's to check and schedule");
+    }
     if (!guard.compareAndSet(OPEN, BUSY)) {
       throw guard.get() == CLOSED
           ? new BerthException(Code.CLOSED, "the scheduling table was closed")
@@ -763,6 +836,6 @@ public final class NativeTable implements AutoCloseable {
     enter();
     guard.set(CLOSED);
     scope.close();
-    cleanable.clean();
+    end.run();
   }
 }

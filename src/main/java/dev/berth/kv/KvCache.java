@@ -6,7 +6,9 @@ import dev.berth.BerthException.Code;
 import dev.berth.internal.NativeKv;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
+import java.util.Optional;
 
 /**
  * The KV memory of one rank: open a sequence with its prompt and get what is cached already, grow,
@@ -28,15 +30,13 @@ import java.util.Deque;
  */
 public final class KvCache implements AutoCloseable {
   private final NativeKv kv;
-  private final KvLayout layout;
-  private final KvConfig config;
+  private final KvView view;
   private final KvOps one;
   private final Deque<KvTables> underWay = new ArrayDeque<>();
 
   private KvCache(NativeKv kv, KvLayout layout, KvConfig config) {
     this.kv = kv;
-    this.layout = layout;
-    this.config = config;
+    this.view = KvView.of(kv, layout, config);
     this.one = new KvOps(kv, 1);
   }
 
@@ -44,19 +44,52 @@ public final class KvCache implements AutoCloseable {
    * A cache.
    *
    * @throws BerthException ARGUMENT for a number outside its range or a group with more slots than
-   *     {@link KvLayout#maxSlots}; MEMORY, UNAVAILABLE
+   *     {@link KvLayout#maxSlots}; CONFIGURATION for pages on the disk level, which need a {@link
+   *     KvDisk} if they have memory; MEMORY, UNAVAILABLE
    */
   public static KvCache create(KvLayout layout, KvConfig config, KvSizes sizes) {
-    for (long[] level : sizes.pages()) {
-      if (sizes.pages().length != NativeKv.LEVELS || level.length != layout.groups()) {
-        throw new BerthException(
-            Code.ARGUMENT,
-            "pages %s: %d levels of %d groups are needed"
-                .formatted(sizes, NativeKv.LEVELS, layout.groups()));
-      }
+    return create(layout, config, sizes, Optional.empty());
+  }
+
+  /**
+   * A cache with a disk level.
+   *
+   * @throws BerthException as above; CONFIGURATION if the disk level can't be made, with the reason
+   */
+  public static KvCache create(KvLayout layout, KvConfig config, KvSizes sizes, KvDisk disk) {
+    return create(layout, config, sizes, Optional.of(disk));
+  }
+
+  private static KvCache create(
+      KvLayout layout, KvConfig config, KvSizes sizes, Optional<KvDisk> disk) {
+    shape(layout, sizes.pages());
+    shape(layout, sizes.most());
+    long onDisk = Arrays.stream(sizes.pages()[KvLevel.DISK.ordinal()]).sum();
+    if (disk.isEmpty() && config.memory() != KvConfig.Memory.NONE && onDisk > 0) {
+      throw new BerthException(
+          Code.CONFIGURATION, onDisk + " pages on the disk level: a directory for them is needed");
     }
-    NativeKv kv = NativeKv.create(config.raw(layout.tokensPerBlock()), layout.raw(), sizes.flat());
+    NativeKv kv =
+        NativeKv.create(
+            config.raw(layout.tokensPerBlock()),
+            layout.raw(),
+            sizes.flat(),
+            sizes.flatMost(),
+            disk.map(d -> new NativeKv.Disk(d.directory().toString(), d.threads(), d.depth())));
     return new KvCache(kv, layout, config);
+  }
+
+  private static void shape(KvLayout layout, long[][] pages) {
+    boolean fits = pages.length == NativeKv.LEVELS;
+    for (long[] level : pages) {
+      fits = fits && level.length == layout.groups();
+    }
+    if (!fits) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "pages %s: %d levels of %d groups are needed"
+              .formatted(Arrays.deepToString(pages), NativeKv.LEVELS, layout.groups()));
+    }
   }
 
   /** An empty batch of operations. */
@@ -79,7 +112,7 @@ public final class KvCache implements AutoCloseable {
 
   /** Tables for batches of that shape. */
   public KvTables newTables(KvTables.Shape shape) {
-    return KvTables.create(kv, config.maxBlocks(), shape);
+    return view.newTables(shape);
   }
 
   // ------------------------------------------------------------------------------ batches
@@ -129,10 +162,10 @@ public final class KvCache implements AutoCloseable {
         KvStatus.of(kv.prepare(tables.batch(), tables.size(), contexts, beam, clear, -1));
     if (status == KvStatus.OK) {
       tables.prepared();
-      if (config.timing() == KvConfig.Timing.EMULATION) {
+      if (view.config().timing() == KvConfig.Timing.EMULATION) {
         // Written later: until then it must not be collected.
         underWay.addLast(tables);
-        if (underWay.size() > config.staging()) {
+        if (underWay.size() > view.config().staging()) {
           underWay.removeFirst();
         }
       }
@@ -147,7 +180,7 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException ARGUMENT for an empty prompt or more tokens than the arena holds
    */
   public int[] probe(KvScope scope, int[]... prompts) {
-    return KvView.probe(kv, config.tokenArena(), scope, prompts);
+    return view.probe(scope, prompts);
   }
 
   // ------------------------------------------------------------------------------ one at a time
@@ -164,6 +197,16 @@ public final class KvCache implements AutoCloseable {
     one.clear();
     one.resume(sequence, row);
     return outcome("resume into row " + row);
+  }
+
+  /** Brings a suspended sequence's pages up, ahead of its resume: Done, or Pending. */
+  public KvOutcome prefetch(long sequence, KvLevel level) {
+    one.clear();
+    one.prefetch(sequence, level);
+    KvOutcome outcome = outcome("prefetch to level " + level);
+    return outcome instanceof KvOutcome.Done && one.ticket(0) != 0
+        ? new KvOutcome.Pending(one.ticket(0))
+        : outcome;
   }
 
   /** Takes a sequence's row away. */
@@ -220,6 +263,12 @@ public final class KvCache implements AutoCloseable {
     if (status == KvStatus.OK) {
       return new KvOutcome.Done(one.handle(0), one.matched(0), one.partial(0));
     }
+    if (status == KvStatus.PENDING) {
+      return new KvOutcome.Pending(one.ticket(0));
+    }
+    if (status == KvStatus.MISSING) {
+      return new KvOutcome.Missing(one.matched(0));
+    }
     if (status != KvStatus.EXHAUSTED) {
       throw misuse(status, what);
     }
@@ -243,6 +292,80 @@ public final class KvCache implements AutoCloseable {
     return new BerthException(code, what + ": " + status);
   }
 
+  // ------------------------------------------------------------------------------ the disk level
+
+  /** How many transfers {@link #poll()} would settle now. No native call; from any thread. */
+  public long settleable() {
+    try {
+      return kv.settleable();
+    } catch (IllegalStateException e) {
+      throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
+    }
+  }
+
+  /**
+   * Settles what has finished: only now are pages where they were to go, or lost. Never waits.
+   *
+   * @return transfers settled; a run that is to go the same way again asks for as many with {@link
+   *     #settle}
+   */
+  public int poll() {
+    return kv.poll(0, Integer.MAX_VALUE);
+  }
+
+  /** Waits for so many transfers, or as many as are under way, and settles these and no more. */
+  public int settle(int transfers) {
+    if (transfers < 0) {
+      throw new BerthException(Code.ARGUMENT, transfers + " transfers");
+    }
+    return kv.poll(transfers, transfers);
+  }
+
+  /**
+   * How a ticket stands. No native call; from any thread.
+   *
+   * @throws BerthException NOT_FOUND for a number that was never a ticket, STALE for one that was
+   *     done more than 1024 tickets ago, CLOSED
+   */
+  public KvTicket ticket(long ticket) {
+    try {
+      if (ticket < 1 || ticket > kv.ticketsIssued()) {
+        throw new BerthException(Code.NOT_FOUND, "ticket " + ticket);
+      }
+      if (ticket > kv.ticketsDone()) {
+        return new KvTicket.UnderWay();
+      }
+      long[] record = kv.ticket(ticket);
+      if (record[0] != ticket || ticket + kv.ticketsRemembered() <= kv.ticketsDone()) {
+        throw new BerthException(Code.STALE, "ticket " + ticket + " was done long ago");
+      }
+      return record[2] == 0
+          ? new KvTicket.Done((int) record[1])
+          : new KvTicket.Failed((int) record[1], (int) record[2], (int) record[3]);
+    } catch (IllegalStateException e) {
+      throw new BerthException(Code.CLOSED, "this KV cache is closed", e);
+    }
+  }
+
+  /**
+   * Waits until a ticket is done, settling what comes before it.
+   *
+   * @throws BerthException as {@link #ticket}; STATE if nothing makes it so: in emulation {@link
+   *     #run} does, and where its pages wait for an epoch {@link #epochs}
+   */
+  public KvTicket await(long ticket) {
+    while (true) {
+      KvTicket now = ticket(ticket);
+      if (!(now instanceof KvTicket.UnderWay)) {
+        return now;
+      }
+      if (kv.poll(1, 1) == 0) {
+        throw new BerthException(
+            Code.STATE, "ticket " + ticket + " waits for the stream or for an epoch");
+      }
+    }
+  }
+
   // ------------------------------------------------------------------------------ time and policy
 
   /**
@@ -261,6 +384,29 @@ public final class KvCache implements AutoCloseable {
   /** Blocks that a tenant keeps undisturbed while others have more than theirs; 0: no quota. */
   public void quota(int tenant, long blocks) {
     kv.quota(tenant, blocks);
+  }
+
+  /**
+   * Other numbers of pages, while every sequence is suspended: what doesn't fit is evicted, what
+   * lies behind moves forward, memory behind goes back to the system. {@link KvBalance} says which
+   * numbers are worth it.
+   *
+   * @param pages no more than the {@link KvSizes#most} that the cache was made with; on the disk
+   *     level as they are
+   * @return Done, or PoolShort: nothing changed
+   * @throws BerthException ARGUMENT for other numbers; STATE while a sequence is active, pages are
+   *     on their way up, or something launched hasn't completed
+   */
+  public KvOutcome adjust(KvSizes pages) {
+    KvLayout layout = layout();
+    shape(layout, pages.pages());
+    Optional<long[]> missing = kv.adjust(pages.flat());
+    if (missing.isEmpty()) {
+      return new KvOutcome.Done(0, 0, 0);
+    }
+    int pool = (int) missing.get()[0];
+    return new KvOutcome.PoolShort(
+        KvLevel.values()[pool / layout.groups()], pool % layout.groups(), missing.get()[1]);
   }
 
   /** In emulation: lets up to n steps of the stream happen; how many did. */
@@ -292,14 +438,14 @@ public final class KvCache implements AutoCloseable {
     return kv.blocks(sequence, lifeCycle, beam);
   }
 
-  /** The bytes of a slot; empty if the cache has no memory. */
+  /** The bytes of a slot; empty if the cache has no memory, and for those in a file. */
   public MemorySegment page(KvLevel level, int pool, int slot) {
-    return kv.page(level.ordinal(), pool, slot);
+    return view.page(level, pool, slot);
   }
 
   /** The cache in numbers. */
   public KvUsage usage() {
-    return KvUsage.of(kv.describe());
+    return view.usage();
   }
 
   /**
@@ -308,15 +454,12 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException STATE if the cache was made without
    */
   public KvEvents events() {
-    if (config.eventRingLog2() == 0) {
-      throw new BerthException(Code.STATE, "this KV cache was made without events");
-    }
-    return new KvEvents(kv);
+    return view.events();
   }
 
   /** The index as it is now. For the cache's thread. */
   public KvEvents.Snapshot snapshot() {
-    return KvEvents.snapshot(kv, layout.tokensPerBlock());
+    return view.snapshot();
   }
 
   /**
@@ -326,23 +469,24 @@ public final class KvCache implements AutoCloseable {
    * @throws BerthException INTERNAL with the number of the one that doesn't hold
    */
   public void check() {
-    int broken = kv.check();
-    if (broken != 0) {
-      throw new BerthException(Code.INTERNAL, "invariant " + broken + " of a KV cache is broken");
-    }
+    view.check();
   }
 
   /** Where buffers lie. */
   public KvLayout layout() {
-    return layout;
+    return view.layout();
   }
 
   /** What it was made with. */
   public KvConfig config() {
-    return config;
+    return view.config();
   }
 
-  /** Frees it, at once or when the call that is inside leaves. Idempotent, from any thread. */
+  /**
+   * Frees it, at once or when the call that is inside leaves. Idempotent, from any thread.
+   * Transfers that are being carried out end first (as many as there are threads), those that wait
+   * never begin; the file is gone.
+   */
   @Override
   public void close() {
     kv.close();

@@ -7,6 +7,6 @@ public enum KvLevel {
   DEVICE,
   /** Host memory. */
   HOST,
-  /** The lowest. */
+  /** A file ({@link KvDisk}): what comes from it comes later. */
   DISK
 }

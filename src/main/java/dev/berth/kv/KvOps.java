@@ -98,9 +98,24 @@ public final class KvOps {
     return add(NativeKvOps.UNPIN, pin, -1, -1, 0, 0, 0);
   }
 
-  /** Brings a sequence's pages to the device and its tables to a row. */
+  /**
+   * Brings a sequence's pages to the device and its tables to a row. PENDING: some come from the
+   * disk level, resume again when the {@link #ticket} is done. MISSING: some were lost; {@link
+   * #matched} tokens are left, the rest is computed again.
+   */
   public int resume(long sequence, int row) {
     return add(NativeKvOps.RESUME, sequence, row, -1, 0, 0, 0);
+  }
+
+  /**
+   * Brings the pages of a suspended sequence up to a level, DEVICE or HOST, ahead of its resume.
+   * {@link #ticket} says when they are there; 0: they are. MISSING as of {@link #resume}.
+   */
+  public int prefetch(long sequence, KvLevel level) {
+    if (level == KvLevel.DISK) {
+      throw new BerthException(Code.ARGUMENT, "prefetch to the lowest level");
+    }
+    return add(NativeKvOps.PREFETCH, sequence, level.ordinal(), -1, 0, 0, 0);
   }
 
   /** Frees a sequence's row; it keeps its pages. */
@@ -223,7 +238,7 @@ public final class KvOps {
     return NativeKvOps.handle(record(i));
   }
 
-  /** Tokens that an open or a lookup found. */
+  /** Tokens that an open or a lookup found, or that are left where pages are MISSING. */
   public int matched(int i) {
     return NativeKvOps.matched(record(i));
   }
@@ -241,6 +256,11 @@ public final class KvOps {
   /** Pages short there. EXHAUSTED with a group and 0 pages: the utilisation limit. */
   public int shortPages(int i) {
     return NativeKvOps.deficit(record(i));
+  }
+
+  /** Of the transfers that a resume or prefetch waits for; 0: none. */
+  public long ticket(int i) {
+    return NativeKvOps.ticket(record(i));
   }
 
   boolean of(NativeKv cache) {

@@ -4,7 +4,10 @@ package dev.berth.kv;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 
-/** What came of one operation on a KV cache. Anything but OK changed nothing. */
+/**
+ * What came of one operation on a KV cache. Anything but OK and PENDING changed nothing of the
+ * sequence.
+ */
 public enum KvStatus {
   /** Done. */
   OK(0),
@@ -21,9 +24,16 @@ public enum KvStatus {
   /** An output is too small, or no more retention ranges fit. */
   CAPACITY(7),
   /** Not in the sequence's present state. */
-  STATE(8);
+  STATE(8),
+  /** Pages that it needs come from the disk level: again, when the ticket is done. */
+  PENDING(11),
+  /**
+   * Pages were lost on their way: the sequence has as many tokens left as were matched, and is
+   * suspended. Said once.
+   */
+  MISSING(12);
 
-  private static final KvStatus[] BY_CODE = new KvStatus[10];
+  private static final KvStatus[] BY_CODE = new KvStatus[13];
 
   static {
     for (KvStatus status : values()) {

@@ -10,6 +10,7 @@ import dev.berth.internal.NativeCore;
 import dev.berth.internal.NativeKv;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
 
 /**
  * A KV cache whose sequences are somebody else's, an engine's: usage, events, pages and block
@@ -26,9 +27,19 @@ public final class KvView {
     this.config = config;
   }
 
-  /** What such a cache is made of, for owners of this module. */
+  /**
+   * What such a cache is made of, for owners of this module.
+   *
+   * @throws BerthException CONFIGURATION for a disk level with memory: an engine starts a sequence
+   *     in one step and has nobody to wait for pages on their way
+   */
   @SuppressWarnings("exports")
   public static NativeCore.Cache parts(KvLayout layout, KvConfig config, KvSizes sizes) {
+    long onDisk = Arrays.stream(sizes.pages()[KvLevel.DISK.ordinal()]).sum();
+    if (config.memory() != KvConfig.Memory.NONE && onDisk > 0) {
+      throw new BerthException(
+          Code.CONFIGURATION, onDisk + " pages on the disk level of an engine's cache: none is");
+    }
     return new NativeCore.Cache.Paged(
         config.raw(layout.tokensPerBlock()), layout.raw(), sizes.flat());
   }
@@ -67,10 +78,7 @@ public final class KvView {
    * @throws BerthException ARGUMENT for an empty prompt or more tokens than the arena holds
    */
   public int[] probe(KvScope scope, int[]... prompts) {
-    return probe(kv, config.tokenArena(), scope, prompts);
-  }
-
-  static int[] probe(NativeKv kv, int room, KvScope scope, int[]... prompts) {
+    int room = config.tokenArena();
     try (Arena arena = Arena.ofConfined()) {
       int n = prompts.length;
       MemorySegment offsets = arena.allocate(JAVA_LONG, n + 1L);
@@ -83,7 +91,7 @@ public final class KvView {
               "prompt %d of %d tokens after %d: 1 or more, in an arena of %d"
                   .formatted(i, prompts[i].length, at, room));
         }
-        write(kv, prompts[i], at);
+        write(prompts[i], at);
         at += prompts[i].length;
         offsets.setAtIndex(JAVA_LONG, i + 1L, at);
       }
@@ -103,7 +111,7 @@ public final class KvView {
     }
   }
 
-  private static void write(NativeKv kv, int[] tokens, long at) {
+  private void write(int[] tokens, long at) {
     try {
       MemorySegment.copy(tokens, 0, kv.tokens(), JAVA_INT, at * Integer.BYTES, tokens.length);
     } catch (IllegalStateException e) {
@@ -111,7 +119,7 @@ public final class KvView {
     }
   }
 
-  /** The bytes of a slot; empty if the cache has no memory. */
+  /** The bytes of a slot; empty if the cache has no memory, and for those in a file. */
   public MemorySegment page(KvLevel level, int pool, int slot) {
     return kv.page(level.ordinal(), pool, slot);
   }
@@ -133,13 +141,14 @@ public final class KvView {
     return new KvEvents(kv);
   }
 
-  /** The index as it is now. */
+  /** The index as it is now. For the cache's thread. */
   public KvEvents.Snapshot snapshot() {
     return KvEvents.snapshot(kv, layout.tokensPerBlock());
   }
 
   /**
-   * Examines every invariant; takes time in all pages.
+   * Examines every invariant; takes time in all pages. Once one is broken the cache can only be
+   * read.
    *
    * @throws BerthException INTERNAL with the number of the one that doesn't hold
    */

@@ -51,6 +51,8 @@ public record Arm(
         engine.queue(),
         engine.policies(),
         engine.capacity(),
+        engine.scheduler(),
+        engine.ownPolicy(),
         engine.router(),
         engine.hold(),
         engine.encoderWait(),
@@ -78,6 +80,7 @@ public record Arm(
         + (engine.queue().policy() == WaitingQueue.Policy.FCFS
             ? ""
             : ", " + engine.queue().policy().name().toLowerCase(java.util.Locale.ROOT) + " queue")
+        + (engine.scheduler() == dev.berth.capacity.SchedulerKind.ONE_LOOP ? ", one loop" : "")
         + engine.hold().describe()
         + (engine.encoderWait().rules().active() ? ", encoders wait for each other" : "")
         + ", "

@@ -49,6 +49,7 @@ public record ArmResult(
           "tokens_per_second",
           "peak_resident",
           "peak_rank_load",
+          "paused",
           "resident",
           "generating",
           "init",
@@ -117,6 +118,7 @@ public record ArmResult(
     numbers.put("tokens_per_second", run.tokensPerSecond());
     numbers.put("peak_resident", (double) recorder.peakResident());
     numbers.put("peak_rank_load", (double) recorder.peakRankLoad());
+    numbers.put("paused", (double) run.totals().paused());
     for (WaitReason reason : WaitReason.values()) {
       if (reason != WaitReason.NONE) {
         numbers.put(deferrals(reason), (double) run.totals().deferrals(reason));

@@ -3,21 +3,24 @@ package dev.berth.replay;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
-import dev.berth.engine.Batch;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.LockstepGroup;
+import dev.berth.engine.ModelRunners;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
+import dev.berth.kv.KvUsage;
+import dev.berth.kv.KvView;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import java.util.Arrays;
+import java.util.Optional;
 
 /**
  * Runs the ranks of one worker on virtual time until every request of an {@link Arrivals} is done
  * or nothing can happen any more. It decides nothing: it brings requests and transfers when their
  * time has come, and lets the engines work.
  */
-public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
+public final class FleetRun implements AutoCloseable {
   /**
    * Iterations without any event after which a fleet counts as stopped: more than any pipeline is
    * deep.
@@ -26,7 +29,8 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
 
   private final EngineConfig config;
   private final Arrivals arrivals;
-  private final CostModel cost;
+  private final CostRunners cost;
+  private final ModelRunners runners;
   private final TransferModel transfer;
   private final RunObserver observer;
   private final RequestTimes times;
@@ -36,24 +40,14 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
   /** Most requests that the ranks of one process make room for: some 8 GiB of native memory. */
   private static final long MOST_ROWS = 1L << 24;
 
-  /** End of the forward of each rank's launched batches, by slot. */
-  private final double[][] slotEnd;
-
-  /** End of the forward whose results each rank settles in this step. */
-  private final double[] dueEnds;
-
   private double now;
 
   /** Nothing happens before the next arrival or transfer. */
   private boolean asleep;
 
   private int still;
-  private double forwardEnd;
   private long ended;
   private long gathers;
-  private long forwards;
-  private long maxRankTokens;
-  private long totalTokens;
   private final RunTotals totals = new RunTotals();
 
   /** What an iteration came to. */
@@ -81,13 +75,18 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     requireRoom(config, 1);
     this.config = config;
     this.arrivals = arrivals;
-    this.cost = cost;
+    this.cost = new CostRunners(config, cost, times, totals);
     this.transfer = transfer;
     this.observer = observer;
     this.times = times;
     this.group = new LockstepGroup(config);
-    this.slotEnd = new double[config.ranks()][config.stages() + 2];
-    this.dueEnds = new double[config.ranks()];
+    this.runners =
+        new ModelRunners(
+            group,
+            this.cost,
+            broken -> {
+              throw new BerthException(Code.INTERNAL, "a cost model that fails", broken);
+            });
     observer.begin(group);
   }
 
@@ -166,8 +165,8 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     int transferred = deliverTransfers();
     observer.beforeStep(group);
     double before = now;
-    Arrays.fill(dueEnds, now);
-    boolean ran = group.step(this);
+    cost.begin(now);
+    boolean ran = group.step(runners);
     gathers++;
     if (!ran) {
       if (arrivals.due(gathers, now, ended) > 0
@@ -191,7 +190,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     double next = Math.min(timed(arrivals.nextAtMicros(gathers)), transfers.nextAt());
     boolean awaited = next != Double.POSITIVE_INFINITY;
     if (group.launched()) {
-      now = forwardEnd;
+      now = cost.forwardEnd();
     } else if (!moved && awaited) {
       asleep = group.pauseMicros() == 0;
       now = asleep ? now : Math.max(now, next);
@@ -276,9 +275,9 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
       int n = engine.ended();
       for (int i = 0; i < n; i++) {
         int tag = (int) engine.endedTag(i);
-        times.ended(tag, dueEnds[rank], engine.endedTokens(i));
+        times.ended(tag, cost.settledAt(rank), engine.endedTokens(i));
         totals.end(engine.endedKind(i));
-        observer.ended(tag, engine.endedKind(i), dueEnds[rank]);
+        observer.ended(tag, engine.endedKind(i), cost.settledAt(rank));
       }
       ended += n;
       totals.add(engine);
@@ -289,7 +288,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
   /** Those of one iteration are one batch: all of it is there at once. */
   private int startEncoders(RankEngine engine) {
     int started = engine.encodes();
-    double at = now + cost.encoderMicros() * engine.encoderTokens();
+    double at = now + cost.encoderMicros(engine.encoderTokens());
     for (int i = 0; i < started; i++) {
       int row = engine.encodeRow(i);
       transfers.add(at, TransferQueue.Kind.ENCODER, engine.rank(), row, engine.table().id(row));
@@ -297,45 +296,29 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
     return started;
   }
 
-  // ------------------------------------------------------------------------------ the device
-
-  @Override
-  public void forward(long most, long total) {
-    forwards++;
-    maxRankTokens += most;
-    totalTokens += total;
-    forwardEnd = now + cost.forwardMicros(most, total);
-  }
-
-  @Override
-  public void launch(RankEngine engine, Batch batch) {
-    if (engine.stage() != 0) {
-      return;
-    }
-    slotEnd[engine.rank()][batch.slot()] = forwardEnd;
-    // Contexts stand at the end of a batch.
-    for (int i = batch.size() - 1; i >= 0 && batch.kind(i) == Batch.Kind.CONTEXT; i--) {
-      if (batch.makesToken(i)) {
-        times.firstToken((int) engine.table().tag(batch.row(i)), forwardEnd);
-      } else {
-        totals.partialContext();
-      }
-    }
-  }
-
-  @Override
-  public void collect(RankEngine engine, Batch batch) {
-    if (engine.stage() == 0) {
-      dueEnds[engine.rank()] = slotEnd[engine.rank()][batch.slot()];
-    }
-  }
-
   /** What came of it so far; who waits for what, if not all is done. */
   RunResult result(RunResult.Ending ending) {
     return result(ending, ending == RunResult.Ending.DONE ? "" : StallReport.describe(group));
   }
 
+  private void countCaches() {
+    long asked = 0;
+    long found = 0;
+    long evicted = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      Optional<KvView> kv = group.engine(rank).kv();
+      if (kv.isPresent()) {
+        KvUsage usage = kv.get().usage();
+        asked += usage.askedTokens();
+        found += usage.hitTokens();
+        evicted += usage.evicted();
+      }
+    }
+    totals.caches(asked, found, evicted);
+  }
+
   private RunResult result(RunResult.Ending ending, String detail) {
+    countCaches();
     long resident = 0;
     long generating = 0;
     long init = 0;
@@ -366,7 +349,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
         arrivals.sent(),
         totals,
         group.steps(),
-        new CostModel.ForwardTotals(forwards, maxRankTokens, totalTokens),
+        cost.forwards(),
         now,
         resident,
         generating,
@@ -381,6 +364,7 @@ public final class FleetRun implements LockstepGroup.Device, AutoCloseable {
 
   @Override
   public void close() {
+    runners.close();
     group.close();
   }
 }

@@ -27,6 +27,10 @@ public final class RunTotals {
   private long launchedReal;
   private long tokens;
   private long partialContexts;
+  private long paused;
+  private long askedTokens;
+  private long foundTokens;
+  private long evictedBlocks;
 
   RunTotals() {}
 
@@ -61,6 +65,10 @@ public final class RunTotals {
     launchedReal += other.launchedReal;
     tokens += other.tokens;
     partialContexts += other.partialContexts;
+    paused += other.paused;
+    askedTokens += other.askedTokens;
+    foundTokens += other.foundTokens;
+    evictedBlocks += other.evictedBlocks;
   }
 
   void end(EndKind kind) {
@@ -71,12 +79,20 @@ public final class RunTotals {
     rankRecords++;
     scheduled += engine.batch();
     tokens += engine.tokensOut();
+    paused += engine.paused();
     if (engine.launched()) {
       launchedReal += engine.real();
     }
     for (WaitReason reason : REASONS) {
       deferrals[reason.ordinal()] += engine.deferred(reason);
     }
+  }
+
+  /** What the KV caches of all ranks have counted by now. */
+  void caches(long asked, long found, long evicted) {
+    askedTokens = asked;
+    foundTokens = found;
+    evictedBlocks = evicted;
   }
 
   void partialContext() {
@@ -111,6 +127,26 @@ public final class RunTotals {
   /** Times that a request could have run and did not, for a reason. */
   public long deferrals(WaitReason reason) {
     return deferrals[reason.ordinal()];
+  }
+
+  /** Times that a request gave its pages to another. */
+  public long paused() {
+    return paused;
+  }
+
+  /** Prompt tokens that were looked for in KV caches; 0 where pages are only counted. */
+  public long askedTokens() {
+    return askedTokens;
+  }
+
+  /** Those of them that were found and not computed again. */
+  public long foundTokens() {
+    return foundTokens;
+  }
+
+  /** Blocks that left the caches for want of pages. */
+  public long evictedBlocks() {
+    return evictedBlocks;
   }
 
   /** Mean size of the scheduled batch over all rank records, padding included. */

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.replay;
 
+import dev.berth.request.Prompt;
 import dev.berth.request.Request;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 
 /**
  * The requests of a trace in order of arrival: times and lengths, no text. Immutable. Columns of
- * primitives in chunks, 16 bytes a request.
+ * primitives in chunks, 16 bytes a request, and 4 a prefix block where the format has them.
  */
 public final class Trace {
   /** How a trace file is written. */
@@ -34,12 +36,13 @@ public final class Trace {
   /**
    * What the trace says of shared prefixes.
    *
+   * @param blockTokens prompt tokens a block, the last one of a prompt may be shorter
    * @param ids prefix blocks of all requests
    * @param leadingHits those at the head of a request that earlier requests had, all blocks before
    *     them included
    * @param distinct different blocks
    */
-  public record PrefixBlocks(long ids, long leadingHits, long distinct) {
+  public record PrefixBlocks(int blockTokens, long ids, long leadingHits, long distinct) {
     /** Share of blocks that a cache without end would have held, 0 to 1. */
     public double idealHitRate() {
       return ids == 0 ? 0 : (double) leadingHits / ids;
@@ -57,6 +60,9 @@ public final class Trace {
   private final List<long[]> arrivals;
   private final List<int[]> prompts;
   private final List<int[]> outputs;
+  private final int[] blocks;
+  private final int[] blockEnds;
+  private final int distinctBlocks;
   private final int requests;
   private final Totals totals;
 
@@ -74,6 +80,9 @@ public final class Trace {
     this.arrivals = builder.arrivals;
     this.prompts = builder.prompts;
     this.outputs = builder.outputs;
+    this.blocks = prefixes.isPresent() ? builder.blocks : new int[0];
+    this.blockEnds = prefixes.isPresent() ? builder.blockEnds : new int[0];
+    this.distinctBlocks = builder.highestBlock + 1;
     this.requests = builder.requests;
     this.totals =
         new Totals(
@@ -122,10 +131,22 @@ public final class Trace {
     return Objects.checkIndex(index, requests);
   }
 
-  /** Request {@code tag} of the trace, repeated without end. */
+  /**
+   * Request {@code tag} of the trace, repeated without end. Where prefix blocks are known its
+   * prompt is made of them; what is sent again shares nothing with the round before.
+   */
   Request request(int tag) {
     int index = tag % requests;
-    return Request.of(tag, promptTokens(index), outputTokens(index)).withTag(tag);
+    Request request = Request.of(tag, promptTokens(index), outputTokens(index)).withTag(tag);
+    return prefixes.isPresent() ? request.withPrompt(prompt(index, tag / requests)) : request;
+  }
+
+  private Prompt prompt(int index, int round) {
+    int[] its = Arrays.copyOfRange(blocks, index == 0 ? 0 : blockEnds[index - 1], blockEnds[index]);
+    for (int i = 0; i < its.length; i++) {
+      its[i] = (int) ((its[i] + (long) round * distinctBlocks) % Integer.MAX_VALUE);
+    }
+    return Prompt.ofBlocks(its, prefixes.orElseThrow().blockTokens(), promptTokens(index));
   }
 
   /** Time from the first arrival to the last, µs. */
@@ -170,6 +191,10 @@ public final class Trace {
     private final List<long[]> arrivals = new ArrayList<>();
     private final List<int[]> prompts = new ArrayList<>();
     private final List<int[]> outputs = new ArrayList<>();
+    private int[] blocks = new int[0];
+    private int[] blockEnds = new int[0];
+    private int blockCount;
+    private int highestBlock = -1;
     private int requests;
     private long firstTicks;
     private long lastTicks;
@@ -231,8 +256,30 @@ public final class Trace {
     }
 
     /**
+     * Says of what blocks the prompt of the request that was just added is made.
+     *
+     * @param ids the first {@code count} of them, 0 or more each
+     */
+    public void prompt(int[] ids, int count) {
+      if (blockCount + count > blocks.length) {
+        blocks = Arrays.copyOf(blocks, Math.max(Math.addExact(blockCount, count), 2 * blockCount));
+      }
+      if (requests > blockEnds.length) {
+        blockEnds = Arrays.copyOf(blockEnds, Math.max(CHUNK, 2 * blockEnds.length));
+      }
+      System.arraycopy(ids, 0, blocks, blockCount, count);
+      for (int i = 0; i < count; i++) {
+        highestBlock = Math.max(highestBlock, ids[i]);
+      }
+      blockCount += count;
+      blockEnds[requests - 1] = blockCount;
+    }
+
+    /**
      * The trace; the builder is of no use afterwards.
      *
+     * @param prefixes what the format tells of them: then {@link #prompt} was called for each
+     *     request
      * @throws IllegalStateException if there is no request
      */
     public Trace build(Optional<PrefixBlocks> prefixes) {

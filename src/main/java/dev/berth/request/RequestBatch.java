@@ -14,6 +14,7 @@ public final class RequestBatch {
   private static final int INITIAL_CAPACITY = 16;
 
   private @Nullable Request[] requests = new @Nullable Request[INITIAL_CAPACITY];
+  private @Nullable RouteKey[] routes = new @Nullable RouteKey[INITIAL_CAPACITY];
   private int[] promptTokens = new int[INITIAL_CAPACITY];
   private int[] targetRanks = new int[INITIAL_CAPACITY];
   private int size;
@@ -29,10 +30,12 @@ public final class RequestBatch {
     if (size == requests.length) {
       int capacity = size * 2;
       requests = Arrays.copyOf(requests, capacity);
+      routes = Arrays.copyOf(routes, capacity);
       promptTokens = Arrays.copyOf(promptTokens, capacity);
       targetRanks = Arrays.copyOf(targetRanks, capacity);
     }
     requests[size] = request;
+    routes[size] = request.route();
     promptTokens[size] = request.promptTokens();
     targetRanks[size] = target;
     size++;
@@ -84,7 +87,8 @@ public final class RequestBatch {
 
   /** What routers may know of the request at an index that is inside the batch. */
   public RouteKey route(int index) {
-    return get(index).route();
+    RouteKey route = routes[index];
+    return route == null ? RouteKey.NONE : route;
   }
 
   /** How many requests name a target rank. */
@@ -102,6 +106,7 @@ public final class RequestBatch {
   /** Forgets all requests, keeps the memory. */
   public void clear() {
     Arrays.fill(requests, 0, size, null);
+    Arrays.fill(routes, 0, size, null);
     size = 0;
     targeted = 0;
     highestTarget = SchedulingParams.NO_RANK;

@@ -109,6 +109,11 @@ public final class RequestTable {
     return berth_row.generated_tokens(row(row));
   }
 
+  /** Which further sequence of its request it is: 1, 2 ...; 0 for the first one. */
+  public int child(int row) {
+    return Math.max(0, -berth_cold_row.children(cold(row)));
+  }
+
   /** Output limit in tokens, of those to come since the row last gave way. */
   public int maxNewTokens(int row) {
     return berth_row.max_new_tokens(row(row));

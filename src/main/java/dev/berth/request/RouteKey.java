@@ -22,10 +22,17 @@ public final class RouteKey {
   private final String subagent;
   private final int[] head;
 
+  /** The first four tokens, where sorting finds them without a look at the array. */
+  private final long first;
+
+  private final long second;
+
   private RouteKey(String conversation, String subagent, int[] head) {
     this.conversation = conversation;
     this.subagent = subagent;
     this.head = head;
+    this.first = packed(head, 0);
+    this.second = packed(head, 2);
   }
 
   /**
@@ -103,6 +110,23 @@ public final class RouteKey {
    */
   public int headToken(int index) {
     return head[index];
+  }
+
+  /**
+   * Two tokens as one number: unsigned, it orders prompts as these tokens do. A prompt that has
+   * ended comes before all others; the lower half is 0 if it ends with or before the first of the
+   * two.
+   *
+   * @param from index of the first one, 0 .. {@code headLength()}
+   */
+  public long pair(int from) {
+    return from == 0 ? first : from == 2 ? second : packed(head, from);
+  }
+
+  private static long packed(int[] head, int from) {
+    long one = from < head.length ? head[from] + 1L : 0;
+    long other = from + 1 < head.length ? head[from + 1] + 1L : 0;
+    return one << 32 | other;
   }
 
   /**

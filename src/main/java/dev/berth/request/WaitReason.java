@@ -25,7 +25,9 @@ public enum WaitReason {
   /** Another request is computing the prefix that it will share. */
   PREFIX,
   /** Its encoder hasn't run, or the encoder's output isn't ready. */
-  ENCODER;
+  ENCODER,
+  /** Nobody reads its output fast enough. */
+  READER;
 
   private static final WaitReason[] VALUES = values();
 

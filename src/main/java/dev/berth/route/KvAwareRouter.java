@@ -30,6 +30,8 @@ public final class KvAwareRouter implements AdpRouter {
   public static final String NAME = "kv-aware";
 
   private static final double EXACT_TOKENS = 0x1p53;
+  private static final int ROWS_AHEAD = 6;
+  private static final int INTS_A_LINE = 16;
 
   /** Whether ranks with empty caches are given one request each before scores are trusted. */
   public enum ColdStart {
@@ -144,6 +146,9 @@ public final class KvAwareRouter implements AdpRouter {
   /** Load of ranks below E, infinite for the others. */
   private double[] load = new double[0];
 
+  /** For the kernels' use. */
+  private double[] scores = new double[0];
+
   private int[] unmatched = new int[0];
   private int[] shuffled = new int[0];
 
@@ -156,6 +161,10 @@ public final class KvAwareRouter implements AdpRouter {
   private RankKernels kernels = ScalarKernels.INSTANCE;
   private double total;
   private int eligible;
+
+  /** Kept so that touching isn't left out. */
+  @SuppressWarnings("UnusedVariable")
+  private int touched;
 
   /** The router with the published defaults. */
   public KvAwareRouter() {
@@ -256,6 +265,7 @@ public final class KvAwareRouter implements AdpRouter {
     kernels = Kernels.forScores(ranks);
     if (load.length < ranks) {
       load = new double[ranks];
+      scores = new double[ranks];
       unmatched = new int[ranks];
       shuffled = new int[ranks];
     }
@@ -342,6 +352,9 @@ public final class KvAwareRouter implements AdpRouter {
     for (int i = 0; i < remaining && eligible > 0; i++) {
       int item = sorted[i];
       int size = batch.promptTokens(item);
+      if (gathered && i + ROWS_AHEAD < remaining) {
+        touched += touch(rows, sorted[i + ROWS_AHEAD] * ranks, ranks);
+      }
       boolean counts = gathered && matchCounts(matches, item, size);
       int[] used = counts ? rows : unmatched;
       int row = counts ? item * ranks : 0;
@@ -349,6 +362,18 @@ public final class KvAwareRouter implements AdpRouter {
       out.place(item, rank);
       charge(rank, gathered ? Math.max(size - rows[item * ranks + rank], 0) : size, expected);
     }
+  }
+
+  /**
+   * Reads a line of each 64 bytes of a row that is due soon: rows come in no order that a processor
+   * foresees.
+   */
+  private static int touch(int[] rows, int row, int ranks) {
+    int sum = 0;
+    for (int at = row; at < row + ranks; at += INTS_A_LINE) {
+      sum += rows[at];
+    }
+    return sum;
   }
 
   /** Is the best match of a rank below E more than the threshold's share of the prompt? */
@@ -365,7 +390,8 @@ public final class KvAwareRouter implements AdpRouter {
   private int choose(RequestBatch batch, int item, int[] matches, int row, int size) {
     double share = Math.max(Math.max(total, size), 1);
     int rank =
-        kernels.leastScore(matches, row, load, table.ranks(), size, options.loadWeight(), share);
+        kernels.leastScore(
+            matches, row, load, table.ranks(), size, options.loadWeight(), share, scores);
     return rank >= 0 ? rank : breakTie(batch.get(item).id(), ~rank, matches, row, size, share);
   }
 

@@ -11,8 +11,9 @@ import org.jspecify.annotations.Nullable;
  * lexicographically, a shorter beginning before its extension, then by prompt length, longest
  * first; ties in the order in which they were added. Source: spec 01 §4.3.
  *
- * <p>A run whose prompts agree up to some token is sorted by that token alone, by radix; what still
- * agrees is sorted again from where it first differs, so a prefix that all share is read once.
+ * <p>A run whose prompts agree up to some token is sorted by the next two alone, by radix; what
+ * still agrees is sorted again from where it first differs, so a prefix that all share is read
+ * once.
  */
 final class PromptOrder {
   private static final int DIGIT_BITS = 11;
@@ -21,13 +22,16 @@ final class PromptOrder {
   /** Up to this many an insertion sort is faster. */
   private static final int SMALL = 24;
 
+  /** Tokens that a key holds beside its array. */
+  private static final int AT_HAND = 4;
+
   private int[] items = new int[0];
   private int[] scratchItems = new int[0];
   private @Nullable RouteKey[] heads = new @Nullable RouteKey[0];
   private @Nullable RouteKey[] scratchHeads = new @Nullable RouteKey[0];
-  private int[] keys = new int[0];
+  private long[] keys = new long[0];
   private int[] positions = new int[0];
-  private int[] scratchKeys = new int[0];
+  private long[] scratchKeys = new long[0];
   private int[] scratchPositions = new int[0];
   private final int[] ends = new int[DIGITS];
   private int size;
@@ -40,9 +44,9 @@ final class PromptOrder {
       scratchItems = new int[capacity];
       heads = new @Nullable RouteKey[capacity];
       scratchHeads = new @Nullable RouteKey[capacity];
-      keys = new int[capacity];
+      keys = new long[capacity];
       positions = new int[capacity];
-      scratchKeys = new int[capacity];
+      scratchKeys = new long[capacity];
       scratchPositions = new int[capacity];
     }
     size = 0;
@@ -78,30 +82,43 @@ final class PromptOrder {
       insertionSort(batch, from, to, depth);
       return;
     }
-    int common = common(from, to, depth);
+    // The first tokens are at hand; behind them it pays to look for the first that differs.
+    int common = depth < AT_HAND ? depth : common(from, to, depth);
     boolean alike = true;
     for (int i = from; i < to; i++) {
       RouteKey head = head(i);
-      int left = head.headLength() - common;
-      keys[i] = left == 0 ? 0 : head.headToken(common) + 1; // unsigned: the largest token wraps
-      alike &= left == 0;
+      keys[i] = head.pair(common);
+      alike &= common == head.headLength();
     }
     if (alike) {
-      for (int i = from; i < to; i++) {
-        keys[i] = Integer.MAX_VALUE - batch.promptTokens(items[i]);
-      }
-      radixSort(from, to);
+      sortByLength(batch, from, to);
       return;
     }
     radixSort(from, to);
     int start = from;
     for (int i = from + 1; i <= to; i++) {
       if (i == to || keys[i] != keys[start]) {
-        // Beginnings that end here agree in nothing more: common() sees that.
-        sort(batch, start, i, keys[start] == 0 ? common : common + 1);
+        if ((int) keys[start] == 0) {
+          sortByLength(batch, start, i);
+        } else {
+          sort(batch, start, i, common + 2);
+        }
         start = i;
       }
     }
+  }
+
+  /** Sorts a run of prompts that are all known to the same end, the longest first. */
+  private void sortByLength(RequestBatch batch, int from, int to) {
+    if (to - from <= SMALL) {
+      insertionSort(batch, from, to, head(from).headLength());
+      return;
+    }
+    // The keys of this run aren't read again.
+    for (int i = from; i < to; i++) {
+      keys[i] = (long) Integer.MAX_VALUE - batch.promptTokens(items[i]);
+    }
+    radixSort(from, to);
   }
 
   /** Tokens in which all of a run agree; it may be called with what is known already. */
@@ -132,6 +149,13 @@ final class PromptOrder {
 
   private static boolean before(
       RouteKey head, int tokens, RouteKey other, RequestBatch batch, int otherItem, int depth) {
+    if (depth == 0) {
+      int order = Long.compareUnsigned(head.pair(0), other.pair(0));
+      order = order == 0 ? Long.compareUnsigned(head.pair(2), other.pair(2)) : order;
+      if (order != 0) {
+        return order < 0;
+      }
+    }
     int at = head.firstDifference(other, depth);
     boolean ended = at == head.headLength();
     boolean otherEnded = at == other.headLength();
@@ -143,7 +167,7 @@ final class PromptOrder {
 
   /** Sorts items and heads of a run by their keys, as unsigned numbers; stable. */
   private void radixSort(int from, int to) {
-    int differing = 0;
+    long differing = 0;
     for (int i = from; i < to; i++) {
       positions[i] = i;
       differing |= keys[i] ^ keys[from];
@@ -151,7 +175,7 @@ final class PromptOrder {
     if (differing == 0) {
       return;
     }
-    for (int shift = 0; shift < Integer.SIZE; shift += DIGIT_BITS) {
+    for (int shift = 0; shift < Long.SIZE; shift += DIGIT_BITS) {
       if ((differing >>> shift & DIGITS - 1) != 0) {
         scatter(from, to, shift);
       }
@@ -167,7 +191,7 @@ final class PromptOrder {
   private void scatter(int from, int to, int shift) {
     Arrays.fill(ends, 0);
     for (int i = from; i < to; i++) {
-      ends[keys[i] >>> shift & DIGITS - 1]++;
+      ends[digit(keys[i], shift)]++;
     }
     int start = from;
     for (int digit = 0; digit < DIGITS; digit++) {
@@ -176,11 +200,15 @@ final class PromptOrder {
       start += count;
     }
     for (int i = from; i < to; i++) {
-      int target = ends[keys[i] >>> shift & DIGITS - 1]++;
+      int target = ends[digit(keys[i], shift)]++;
       scratchKeys[target] = keys[i];
       scratchPositions[target] = positions[i];
     }
     System.arraycopy(scratchKeys, from, keys, from, to - from);
     System.arraycopy(scratchPositions, from, positions, from, to - from);
+  }
+
+  private static int digit(long key, int shift) {
+    return (int) (key >>> shift) & DIGITS - 1;
   }
 }

@@ -18,6 +18,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Rows, their checks, their order, and what a table refuses. */
@@ -123,6 +124,23 @@ class SchedulingTableTest {
     try (SchedulingTable table = table(1)) {
       table.begin(0, 7, RequestState.CONTEXT_INIT, 0, 5);
       assertThatThrownBy(() -> table.markDirty(0)).hasMessageContaining("prompt tokens");
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      value = RequestState.class,
+      names = {"UNKNOWN", "ENCODER_INIT", "GENERATION_INIT", "GENERATION_TRANSFER", "COMPLETE"})
+  void aRowInAWrongStateIsNotPaused(RequestState state) {
+    try (SchedulingTable table = table(4)) {
+      table.begin(2, 1002, state, 10, 5);
+      table.encoderTokens(2, 8);
+      table.markDirty(2);
+      assertThatThrownBy(() -> table.pause(2, 100))
+          .isInstanceOf(BerthException.class)
+          .hasMessageContaining("row 2 (request 1002)")
+          .hasMessageContaining("state");
+      assertThat(table.state(2)).isEqualTo(state);
     }
   }
 

@@ -330,6 +330,7 @@ class DamagedInputTest {
         FleetSetup.Workers.ALL,
         PlanOptions.NONE,
         OptionalLong.empty(),
+        FleetSetup.PrefixReuse.FILE,
         OptionalInt.empty(),
         OptionalInt.empty(),
         new CostModel(10, 1, 8000),

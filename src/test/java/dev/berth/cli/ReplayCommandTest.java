@@ -19,10 +19,17 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -208,19 +215,160 @@ class ReplayCommandTest {
         .contains("wall time");
   }
 
+  /** 40 pages of 32 tokens; each request comes with 64 tokens and makes 192: 8 pages to its end. */
   @Test
   void aFilesPolicyIsReplayed() throws IOException {
-    String asks =
-        DISAGGREGATED.replaceFirst(
-            "(?m)^( +)max_batch_size: (\\d+)$",
-            "$1max_batch_size: $2\n$1scheduler_config: {capacity_scheduler_policy: MAX_UTILIZATION}");
-    assertThat(asks).isNotEqualTo(DISAGGREGATED);
-    String config = file("c.yaml", asks);
-    Result result =
-        run("replay", "--config", config, "--trace", "mooncake-1000", "--requests", "50");
+    String trace =
+        file(
+            "t.jsonl",
+            IntStream.range(0, 24)
+                .mapToObj(
+                    "{\"timestamp\": 0, \"input_length\": 64, \"output_length\": 192, \"hash_ids\": [%d]}\n"
+                        ::formatted)
+                .collect(Collectors.joining()));
+    String promised = replayed(trace, "GUARANTEED_NO_EVICT");
+    assertThat(promised)
+        .contains("24 of 24 done", "scheduling  GUARANTEED_NO_EVICT of berth-1")
+        .doesNotContain("gave way");
+    String stepByStep = replayed(trace, "MAX_UTILIZATION");
+    assertThat(stepByStep)
+        .contains("24 of 24 done", "scheduling  MAX_UTILIZATION of berth-1")
+        .containsPattern("gave way {4}[1-9][0-9]* times");
+    assertThat(replayed(trace, "MAX_UTILIZATION", true))
+        .contains("24 of 24 done", "scheduling  MAX_UTILIZATION of berth-1, one loop")
+        .containsPattern("gave way {4}[1-9][0-9]* times");
+    assertThat(meanBatch(promised)).as("5 of 8 pages, but for the ends").isLessThan(5);
+    assertThat(meanBatch(stepByStep)).isGreaterThan(5);
+  }
+
+  private static final String REUSING =
+      """
+      max_batch_size: 4
+      max_num_tokens: 16384
+      max_seq_len: 131072
+      tensor_parallel_size: 1
+      enable_chunked_prefill: true
+      kv_cache_config: {max_tokens: %d, tokens_per_block: 32, enable_block_reuse: %b}
+      """;
+
+  /** One at a time, with room for all: whole pages whose tokens an earlier prompt began with. */
+  @Test
+  void promptsFindWhatEarlierOnesLeft() throws IOException {
+    int requests = 80;
+    var seen = new HashSet<List<Long>>();
+    long found = 0;
+    long asked = 0;
+    for (String line :
+        Files.readAllLines(
+                Path.of("src/main/resources/dev/berth/traces/mooncake/mooncake_trace_1000.jsonl"))
+            .subList(0, requests)) {
+      Matcher fields =
+          Pattern.compile("\"input_length\": *(\\d+).*\"hash_ids\": *\\[([^]]*)]").matcher(line);
+      assertThat(fields.find()).as(line).isTrue();
+      int prompt = Integer.parseInt(fields.group(1));
+      List<Long> blocks =
+          Arrays.stream(fields.group(2).split(",")).map(id -> Long.parseLong(id.strip())).toList();
+      asked += prompt;
+      boolean leading = true;
+      for (int page = 0; page < prompt / 32; page++) {
+        var path = new ArrayList<>(blocks.subList(0, page * 32 / 512 + 1));
+        path.add((long) page);
+        leading &= !seen.add(path);
+        // the last token is always computed
+        found += leading && (page + 1) * 32 < prompt ? 32 : 0;
+      }
+    }
+    assertThat(found).isPositive();
+    String config = file("r.yaml", REUSING.formatted(8_000_000, true));
+    String[] command = {
+      "replay",
+      "--config",
+      config,
+      "--trace",
+      "mooncake-1000",
+      "--requests",
+      "" + requests,
+      "--arrivals",
+      "closed",
+      "--concurrency",
+      "1"
+    };
+    Result result = run(command);
+    assertThat(result.err()).isEmpty();
     assertThat(result.out())
-        .contains("42 of 50 done", "42 of 42 done")
-        .doesNotContain("the file asks for");
+        .contains(
+            String.format(Locale.ROOT, "prefixes    %,d of %,d prompt tokens reused", found, asked),
+            " 0 blocks evicted",
+            requests + " of " + requests + " done");
+    assertThat(run(with(command, "--prefix-reuse", "off")).out()).doesNotContain("prefixes  ");
+    assertThat(run(with(command, "--json")).out())
+        .contains("\"asked_tokens\" : " + asked, "\"reused_tokens\" : " + found);
+
+    String small = file("s.yaml", REUSING.formatted(200_000, true));
+    command[2] = small;
+    assertThat(run(command).out())
+        .containsPattern("prompt tokens reused \\([0-9.]+ %\\), [1-9][0-9,]* blocks evicted");
+    command[2] = file("n.yaml", REUSING.formatted(8_000_000, false));
+    assertThat(run(command).out()).doesNotContain("prefixes  ", "warning");
+    assertThat(run(with(command, "--prefix-reuse", "on")).out()).contains("prefixes  ");
+  }
+
+  @Test
+  void reuseThatCannotBeIsNamedOrRefused() throws IOException {
+    String config =
+        file("u.yaml", "max_batch_size: 4\nmax_num_tokens: 16384\ntensor_parallel_size: 1\n");
+    String[] command = {
+      "replay", "--config", config, "--trace", "mooncake-1000", "--requests", "3"
+    };
+    Result left = run(command);
+    assertThat(left.exit()).isZero();
+    assertThat(left.out())
+        .contains(
+            "prefixes aren't reused: KV pages aren't limited",
+            "prefixes aren't reused: the file names no longest sequence");
+    Result refused = run(with(command, "--prefix-reuse", "on"));
+    assertThat(refused.exit()).isEqualTo(2);
+    assertThat(refused.err())
+        .contains(
+            "u.yaml:1: ",
+            "prefixes can't be reused: KV pages aren't limited (kv-pages, or free memory with the"
+                + " model's shape); the file names no longest sequence");
+    command[4] = "azure-conv";
+    assertThat(run(command).out()).doesNotContain("prefixes");
+    assertThat(run(with(command, "--prefix-reuse", "on")).err())
+        .contains("--prefix-reuse on needs a trace with prefix blocks: azure-conv has none");
+  }
+
+  private static String[] with(String[] command, String... more) {
+    return Stream.of(command, more).flatMap(Arrays::stream).toArray(String[]::new);
+  }
+
+  private String replayed(String trace, String policy) throws IOException {
+    return replayed(trace, policy, false);
+  }
+
+  private String replayed(String trace, String policy, boolean secondManager) throws IOException {
+    String config =
+        file(
+            policy + secondManager + ".yaml",
+            """
+            max_batch_size: 32
+            max_num_tokens: 512
+            tensor_parallel_size: 1
+            kv_cache_config: {max_tokens: 1280, tokens_per_block: 32, use_kv_cache_manager_v2: %b}
+            scheduler_config: {capacity_scheduler_policy: %s}
+            """
+                .formatted(secondManager, policy));
+    Result result = run("replay", "--config", config, "--trace", trace);
+    assertThat(result.err()).isEmpty();
+    assertThat(result.exit()).isZero();
+    return result.out();
+  }
+
+  private static double meanBatch(String report) {
+    Matcher found = Pattern.compile("mean batch ([0-9.]+)").matcher(report);
+    assertThat(found.find()).isTrue();
+    return Double.parseDouble(found.group(1));
   }
 
   @Test

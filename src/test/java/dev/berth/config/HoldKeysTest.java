@@ -126,6 +126,7 @@ class HoldKeysTest {
             FleetSetup.Workers.ALL,
             PlanOptions.NONE,
             OptionalLong.empty(),
+            FleetSetup.PrefixReuse.FILE,
             OptionalInt.empty(),
             OptionalInt.empty(),
             CostModel.fitted(1),

@@ -4,6 +4,8 @@ package dev.berth.config;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
+import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.config.Finding.Severity;
 import dev.berth.plan.ConfigClass;
 import dev.berth.plan.SeatPolicy;
@@ -501,5 +503,28 @@ class ServingConfigTest {
     assertThat(load.load())
         .isEqualTo(new Workload(OptionalInt.of(16), OptionalInt.of(16), OptionalInt.of(99)));
     assertThat(load.configClass()).isEqualTo(ConfigClass.MOVABLE);
+  }
+
+  @Test
+  void theSecondCacheManagerBringsTheOneLoopAndItsPolicy() {
+    var two = worker("max_batch_size: 4");
+    assertThat(two.scheduler()).isEqualTo(SchedulerKind.TWO_STAGE);
+    assertThat(two.capacityPolicy()).isEqualTo(CapacityRule.GUARANTEED_NO_EVICT);
+    var one = worker("max_batch_size: 4", "kv_cache_config: {use_kv_cache_manager_v2: true}");
+    assertThat(one.scheduler()).isEqualTo(SchedulerKind.ONE_LOOP);
+    assertThat(one.capacityPolicy()).isEqualTo(CapacityRule.MAX_UTILIZATION);
+    assertThat(one.notes()).isEmpty();
+    var replaced =
+        worker(
+            "max_batch_size: 4",
+            "kv_cache_config: {use_kv_cache_manager_v2: true}",
+            "scheduler_config: {capacity_scheduler_policy: STATIC_BATCH}");
+    assertThat(replaced.capacityPolicy()).isEqualTo(CapacityRule.MAX_UTILIZATION);
+    assertThat(replaced.notes())
+        .singleElement()
+        .satisfies(note -> {
+          assertThat(note.severity()).isEqualTo(Severity.WARNING);
+          assertThat(note.message()).contains("STATIC_BATCH", "MAX_UTILIZATION");
+        });
   }
 }

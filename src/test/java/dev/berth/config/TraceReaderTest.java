@@ -113,7 +113,7 @@ class TraceReaderTest {
     assertThat(trace.requests()).isEqualTo(2);
     assertThat(trace.arrivalMicros(0)).isZero();
     assertThat(trace.arrivalMicros(1)).isEqualTo(500);
-    assertThat(trace.prefixes().orElseThrow()).isEqualTo(new Trace.PrefixBlocks(3, 1, 2));
+    assertThat(trace.prefixes().orElseThrow()).isEqualTo(new Trace.PrefixBlocks(512, 3, 1, 2));
   }
 
   @Test

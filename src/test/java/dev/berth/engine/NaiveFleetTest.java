@@ -8,6 +8,7 @@ import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
@@ -205,11 +206,21 @@ class NaiveFleetTest {
                       ? new RouterChoice.Default(PlacementView.RESIDENT)
                       : RouterChoice.DEFAULT)
               .build();
-      return oneIn(3)
-          ? promised
-              .withKv(KvSetup.counted(between(4, 24)))
-              .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION)
-          : promised;
+      return switch (between(0, 10)) {
+        case 0, 1, 2 ->
+            promised
+                .withKv(KvSetup.counted(between(4, 24)))
+                .withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
+        case 3 ->
+            promised.toBuilder().gate(FillGate.NONE).capacity(CapacityRule.STATIC_BATCH).build();
+        case 4 ->
+            role == WorkerRole.GENERATION
+                ? promised
+                : promised.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS);
+        case 5, 6 ->
+            promised.withKv(KvSetup.counted(between(4, 24))).withScheduler(SchedulerKind.ONE_LOOP);
+        default -> promised;
+      };
     }
 
     private ContextHold hold(SeatPlan plan) {
@@ -383,7 +394,7 @@ class NaiveFleetTest {
 
     @Override
     public String toString() {
-      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s capacity %s"
+      return "-Dberth.seed=%d, iteration %d of %s %s pages %d range end %d chunking %s %s %s"
           .formatted(
               seed,
               iteration,
@@ -392,6 +403,7 @@ class NaiveFleetTest {
               config.pages(),
               config.rangeEnd(),
               config.chunkedContext(),
+              config.scheduler(),
               config.capacity());
     }
   }

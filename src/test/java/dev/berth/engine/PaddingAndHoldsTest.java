@@ -20,6 +20,7 @@ import dev.berth.request.Request;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.WaitReason;
 import dev.berth.test.TestConfig;
+import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
@@ -49,6 +50,12 @@ class PaddingAndHoldsTest {
   private static List<Integer> contexts(LockstepGroup group) {
     return IntStream.range(0, group.config().ranks())
         .mapToObj(r -> group.engine(r).contexts())
+        .toList();
+  }
+
+  private static List<Integer> rankTokens(LockstepGroup group) {
+    return IntStream.range(0, group.config().ranks())
+        .mapToObj(r -> group.admission().rankTokens().getAtIndex(ValueLayout.JAVA_INT, r))
         .toList();
   }
 
@@ -204,6 +211,7 @@ class PaddingAndHoldsTest {
         assertThat(group.admission().contextsHeld()).isTrue();
         assertThat(contexts(group)).containsExactly(0, 0);
         assertThat(batches(group)).containsExactly(1, 1);
+        assertThat(rankTokens(group)).as("what runs, not what was scheduled").containsExactly(1, 1);
         assertThat(group.engine(0).deferred(WaitReason.GATE)).isEqualTo(1);
         assertThat(group.engine(0).seatsUsed()).as("what it took went back").isEqualTo(1);
         assertThat(group.launched()).isTrue();
@@ -212,6 +220,7 @@ class PaddingAndHoldsTest {
       step(group);
       assertThat(contexts(group)).containsExactly(1, 1);
       assertThat(batches(group)).containsExactly(2, 2);
+      assertThat(rankTokens(group)).containsExactly(9, 9);
     }
   }
 

@@ -491,6 +491,8 @@ class RankEngineTest {
           c.capacity(),
           c.pause(),
           c.prefixSharing(),
+          c.oneLoop(),
+          c.selects(),
           c.padCount());
     }
 

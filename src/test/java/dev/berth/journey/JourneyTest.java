@@ -5,10 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
+import dev.berth.engine.BrokenBatchException;
 import dev.berth.engine.EndKind;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.LockstepGroup;
+import dev.berth.engine.ModelRunners;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
@@ -27,6 +30,7 @@ import dev.berth.request.Prompt;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
 import dev.berth.request.RequestTable;
+import dev.berth.test.NoEvictPolicy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -49,7 +53,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * meanwhile, and whoever found what others had computed.
  */
 class JourneyTest {
-  private static final long SEED = Long.getLong("berth.seed", 20261130);
+  static final long SEED = Long.getLong("berth.seed", 20261130);
   private static final int RUNS = 12;
   private static final int LONGEST_PROMPT = 24;
   private static final int LONGEST_OUTPUT = 14;
@@ -82,7 +86,7 @@ class JourneyTest {
       this.traits = List.of(traits);
     }
 
-    EngineConfig config(int ranks, int batch, CapacityRule rule, KvSetup kv) {
+    EngineConfig config(int ranks, int batch, Policy policy, KvSetup kv) {
       var shape =
           WorkerShape.builder(batch)
               .ranks(ranks)
@@ -93,42 +97,70 @@ class JourneyTest {
               .with(traits.toArray(Trait[]::new))
               .build();
       SeatPlan plan = SeatPlan.of(shape, SeatPolicy.UNIFIED).orThrow();
-      return EngineConfig.builder(plan, WorkerRole.AGGREGATED)
-          .chunkedContext(chunking)
-          .kv(kv)
-          .policies(PolicySet.BERTH_1)
-          .capacity(rule)
-          .build();
+      EngineConfig config =
+          EngineConfig.builder(plan, WorkerRole.AGGREGATED)
+              .chunkedContext(chunking)
+              .kv(kv)
+              .policies(PolicySet.BERTH_1)
+              .build();
+      return policy.in(config);
+    }
+  }
+
+  /** Who decides who runs. */
+  enum Policy {
+    GUARANTEED_NO_EVICT,
+    MAX_UTILIZATION,
+    STATIC_BATCH,
+    MAX_REQUESTS,
+    ONE_LOOP,
+    OF_ONES_OWN;
+
+    EngineConfig in(EngineConfig config) {
+      return switch (this) {
+        case ONE_LOOP -> config.withScheduler(SchedulerKind.ONE_LOOP);
+        case OF_ONES_OWN -> config.withPolicy(new NoEvictPolicy(config.rangeEnd()));
+        default ->
+            config.withPolicies(config.policies(), CapacityRule.byName(name()).orElseThrow());
+      };
+    }
+
+    boolean somebodyGivesWay() {
+      return this == MAX_UTILIZATION || this == ONE_LOOP;
     }
   }
 
   /** Something done to the device once, when two generations live on rank 0. */
   private interface Meddling {
-    void meddle(TinyDevice device, RequestTable table, int rowA, int rowB);
+    void meddle(TinyRunners device, RequestTable table, int rowA, int rowB);
   }
 
   private static final Meddling NONE = (device, table, a, b) -> {};
 
+  private static void mustNotBreak(BrokenBatchException broken) {
+    throw new AssertionError(broken);
+  }
+
   /** One fleet, one random load. */
-  private static final class Journey {
+  static final class Journey {
     final RandomGenerator random;
     final EngineConfig config;
     final Map<Long, List<Integer>> prompts = new HashMap<>();
     final List<Request> requests = new ArrayList<>();
     final Map<Long, List<Integer>> outputs = new HashMap<>();
-    final TinyDevice device;
+    final TinyRunners device;
     int dropped;
     boolean meddled;
 
     long hits;
     int paused;
 
-    Journey(Fleet fleet, CapacityRule rule, long seed) {
+    Journey(Fleet fleet, Policy policy, long seed) {
       random = RandomGeneratorFactory.of("L64X128MixRandom").create(seed);
       int ranks = between(2, 4);
       int batch = between(2, 4);
-      config = fleet.config(ranks, batch, rule, kv());
-      device = new TinyDevice(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
+      config = fleet.config(ranks, batch, policy, kv());
+      device = new TinyRunners(MODEL, config, LONGEST_PROMPT + LONGEST_OUTPUT);
       int[][] known = new int[3][];
       for (int i = 0; i < known.length; i++) {
         known[i] = random.ints(LONGEST_PROMPT, 0, TinyTransformer.VOCABULARY).toArray();
@@ -168,7 +200,8 @@ class JourneyTest {
     }
 
     Journey run(Meddling meddling) {
-      try (var group = new LockstepGroup(config)) {
+      try (var group = new LockstepGroup(config);
+          var runners = new ModelRunners(group, device, JourneyTest::mustNotBreak)) {
         int offered = 0;
         boolean live = true;
         while (live || offered < requests.size()) {
@@ -176,7 +209,7 @@ class JourneyTest {
             assertThat(group.offer(requests.get(offered++))).isEqualTo(Outcome.QUEUED);
           }
           meddle(group.engine(0), meddling);
-          live = group.step(device);
+          live = group.step(runners);
           for (int rank = 0; live && rank < config.ranks(); rank++) {
             deliver(group.engine(rank));
             paused += group.engine(rank).paused();
@@ -246,16 +279,15 @@ class JourneyTest {
     }
   }
 
-  private static Stream<Arguments> fleets() {
+  static Stream<Arguments> fleets() {
     return Arrays.stream(Fleet.values())
-        .flatMap(fleet ->
-            Stream.of(CapacityRule.GUARANTEED_NO_EVICT, CapacityRule.MAX_UTILIZATION)
-                .map(rule -> Arguments.of(fleet, rule)));
+        .flatMap(
+            fleet -> Arrays.stream(Policy.values()).map(policy -> Arguments.of(fleet, policy)));
   }
 
   @ParameterizedTest
   @MethodSource("fleets")
-  void tokensAreThoseOfEachPromptRunAlone(Fleet fleet, CapacityRule rule) {
+  void tokensAreThoseOfEachPromptRunAlone(Fleet fleet, Policy policy) {
     System.out.println("JourneyTest: -Dberth.seed=" + SEED);
     int pads = 0;
     int dropped = 0;
@@ -264,7 +296,7 @@ class JourneyTest {
     long hits = 0;
     int paused = 0;
     for (int i = 0; i < RUNS; i++) {
-      var journey = new Journey(fleet, rule, SEED + i).run(NONE);
+      var journey = new Journey(fleet, policy, SEED + i).run(NONE);
       assertThat(journey.outputs).as("seed %d", SEED + i).isEqualTo(journey.alone());
       for (Map<Long, List<Integer>> stage : journey.device.delivered) {
         assertThat(stage)
@@ -287,7 +319,7 @@ class JourneyTest {
     assertThat(stopped).as("some sequences ended early").isPositive();
     assertThat(full).as("some ran to their limit").isPositive();
     assertThat(hits).as("some found what others had computed").isPositive();
-    if (rule == CapacityRule.MAX_UTILIZATION) {
+    if (policy.somebodyGivesWay()) {
       assertThat(paused).as("some gave way").isPositive();
     } else {
       assertThat(paused).isZero();
@@ -336,7 +368,7 @@ class JourneyTest {
   }
 
   private static Journey meddledRun(Fleet fleet, long seed, Meddling meddling) {
-    return new Journey(fleet, CapacityRule.GUARANTEED_NO_EVICT, seed).run(meddling);
+    return new Journey(fleet, Policy.GUARANTEED_NO_EVICT, seed).run(meddling);
   }
 
   @Test

@@ -446,9 +446,9 @@ class KvCacheTest {
         assertThat(c.matched()).isEqualTo(16);
         done(cache.resume(c.handle(), 0));
         assertThat(cache.usage().pages(KvLevel.DEVICE, 0))
-            .isEqualTo(new KvUsage.Pages(4, 0, 0, 4, 0));
+            .isEqualTo(new KvUsage.Pages(4, 0, 0, 4, 0, 0));
         assertThat(cache.usage().pages(KvLevel.HOST, 0))
-            .isEqualTo(new KvUsage.Pages(4, 4, 0, 0, 0));
+            .isEqualTo(new KvUsage.Pages(4, 4, 0, 0, 0, 0));
         int now = cache.pages(c.handle(), 0, 0)[3];
         assertThat(
                 cache.page(KvLevel.DEVICE, 0, now).get(java.lang.foreign.ValueLayout.JAVA_BYTE, 5))
@@ -778,7 +778,7 @@ class KvCacheTest {
       cache.reset();
       assertThat(cache.probe(KvScope.NONE, tokens(9))).containsExactly(0);
       assertThat(cache.usage().pages(KvLevel.DEVICE, 0))
-          .isEqualTo(new KvUsage.Pages(16, 14, 0, 2, 0));
+          .isEqualTo(new KvUsage.Pages(16, 14, 0, 2, 0, 0));
       done(cache.resize(s, 12));
       cache.commit(s, 8, 9, 10, 11);
       assertThat(cache.sequence(s).commits()).isEqualTo(KvSequence.Commits.COUNTED);

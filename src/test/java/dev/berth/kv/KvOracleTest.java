@@ -52,13 +52,13 @@ class KvOracleTest {
 
   // ------------------------------------------------------------------------------ that it can fail
 
-  /** Meddles with workloads until one was meddled with and says something else. */
+  /** Meddles with workloads until enough were meddled with, and looks how many say otherwise. */
   private static void changesTheTokens(
       UnaryOperator<KvWorkload.Policy> adapt, Supplier<KvWorkload.Meddling> meddling) {
     long seed = Seeds.seed("KvOracleTest");
     int done = 0;
     int changed = 0;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 100 && done < 16; i++) {
       RandomGenerator random = Seeds.generator(seed + i);
       KvWorkload.Policy policy = adapt.apply(KvWorkload.Policy.random(random));
       KvWorkload.Meddling meddles = meddling.get();
@@ -77,9 +77,10 @@ class KvOracleTest {
         changed += same ? 0 : 1;
       }
     }
-    assertThat(done).isPositive();
-    // A token more or less of what it attends to needn't change what a model says, mostly it does.
-    assertThat(changed).as("of %d", done).isGreaterThan(done / 2);
+    assertThat(done).isEqualTo(16);
+    // A token more or less of what it attends to needn't change what a model says; three times of
+    // four and more it does.
+    assertThat(changed).as("of %d", done).isGreaterThan(done / 3);
   }
 
   /** Full attention alone, so that a swapped page is there at all. */

@@ -117,7 +117,7 @@ class KvRulesTest {
       assertThat(cache.probe(KvScope.NONE, tokens(12))).containsExactly(6);
       cache.close(s);
       assertThat(cache.usage().pages(KvLevel.DEVICE, 0))
-          .isEqualTo(new KvUsage.Pages(16, 14, 0, 2, 2));
+          .isEqualTo(new KvUsage.Pages(16, 14, 0, 2, 2, 0));
     }
   }
 
@@ -492,7 +492,7 @@ class KvRulesTest {
       assertThat(cache.usage().pages(KvLevel.DEVICE, 0).cached()).isEqualTo(4);
       cache.unpin(pin);
       assertThat(cache.usage().pages(KvLevel.DEVICE, 0))
-          .isEqualTo(new KvUsage.Pages(16, 14, 0, 2, 0));
+          .isEqualTo(new KvUsage.Pages(16, 14, 0, 2, 0, 0));
       cache.check();
     }
   }
@@ -674,7 +674,7 @@ class KvRulesTest {
     for (KvLevel level : KvLevel.values()) {
       KvSizes sizes = KvSizes.device(1).with(level, 1 << 20);
       code(
-          Code.MEMORY,
+          level == KvLevel.DISK ? Code.CONFIGURATION : Code.MEMORY,
           () -> KvCache.create(huge, config().withMemory(KvConfig.Memory.HOST), sizes).close());
     }
   }

@@ -9,6 +9,7 @@ import dev.berth.journey.TinyTransformer;
 import dev.berth.journey.TinyTransformer.SamplerRow;
 import dev.berth.plan.TestSizes;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -43,6 +44,7 @@ final class KvWorkload {
     EVICTED,
     OFFLOADED,
     ONBOARDED,
+    WAITED_FOR_THE_DISK,
     SUSPENDED,
     RECOMPUTED,
     CHUNKED,
@@ -315,7 +317,8 @@ final class KvWorkload {
         KvCache.create(
             layout,
             config,
-            KvSizes.device(device).with(KvLevel.HOST, host).with(KvLevel.DISK, disk));
+            KvSizes.device(device).with(KvLevel.HOST, host).with(KvLevel.DISK, disk),
+            new KvDisk(Path.of(System.getProperty("java.io.tmpdir")), 2, 64));
     ops = cache.newOps(8);
     this.device = new PagedDevice(cache);
     for (int i = 0; i < policy.depth; i++) {
@@ -391,6 +394,7 @@ final class KvWorkload {
       int idle = 0;
       while (requests.stream().anyMatch(r -> !r.done) || !launches.isEmpty()) {
         boolean progress = launches.size() == policy.depth && settle();
+        progress |= arrive();
         admit();
         chance();
         progress |= launch();
@@ -409,8 +413,20 @@ final class KvWorkload {
     return this;
   }
 
+  /** Some of what is on its way from and to the disk. */
+  private boolean arrive() {
+    if (launches.isEmpty() && cache.usage().underWay() > 0) {
+      device(Long.MAX_VALUE);
+    }
+    return cache.settle(random.nextInt(8)) > 0;
+  }
+
   private void finish() {
     device(Long.MAX_VALUE);
+    while (cache.usage().underWay() > 0) {
+      assertThat(cache.settle(1)).isEqualTo(1);
+      device(Long.MAX_VALUE);
+    }
     drop(pins);
     ops.clear();
     plans.forEach(ops::drop);
@@ -536,6 +552,8 @@ final class KvWorkload {
         meddling.resumed(wrote, () -> restore(before), () -> restore(after));
       }
       commit(r, r.valid);
+    } else if (outcome instanceof KvOutcome.Pending) {
+      saw(Seen.WAITED_FOR_THE_DISK);
     } else {
       assertThat(outcome).isInstanceOf(KvOutcome.PagesShort.class);
     }

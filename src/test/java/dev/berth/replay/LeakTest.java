@@ -14,7 +14,9 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import java.util.function.LongConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -23,23 +25,31 @@ import org.junit.jupiter.params.provider.EnumSource;
 class LeakTest {
   private static final int REQUESTS = 40;
 
+  /** 6 + 4 tokens in pages of 4. */
+  private static final int PAGES_A_REQUEST = 3;
+
   /** What a row forgets in the middle of a run, and what the pools miss for ever after. */
   private enum Loss {
     SEAT {
       @Override
-      void from(MemorySegment row, MemorySegment cold) {
+      long from(MemorySegment row, MemorySegment cold) {
         berth_row.seat(row, -1);
+        return 1;
       }
     },
-    LEASE {
+    /** Pages are held under a lease: both are gone. */
+    LEASE_AND_PAGES {
       @Override
-      void from(MemorySegment row, MemorySegment cold) {
+      long from(MemorySegment row, MemorySegment cold) {
+        long pages = berth_cold_row.pages(cold);
         berth_row.lease(row, -1);
         berth_cold_row.pages(cold, 0);
+        return 1 + pages;
       }
     };
 
-    abstract void from(MemorySegment row, MemorySegment cold);
+    /** How many are missing from then on. */
+    abstract long from(MemorySegment row, MemorySegment cold);
   }
 
   private record Ran(RunResult result, ArmRecorder recorder) {
@@ -94,6 +104,10 @@ class LeakTest {
 
   /** Takes it from the first row of rank 1 that holds a seat and pages, in the third step. */
   private static Consumer<LockstepGroup> losing(Loss loss) {
+    return losing(loss, lost -> {});
+  }
+
+  private static Consumer<LockstepGroup> losing(Loss loss, LongConsumer lost) {
     return group -> {
       RequestTable table = group.engine(1).table();
       if (group.steps() != 2) {
@@ -101,9 +115,10 @@ class LeakTest {
       }
       for (int row = 0; row < table.rows() - 1; row++) {
         if (table.seat(row) >= 0 && table.pages(row) > 0) {
-          loss.from(
-              berth_row.asSlice(memory(table, "rows"), row),
-              berth_cold_row.asSlice(memory(table, "cold"), row));
+          lost.accept(
+              loss.from(
+                  berth_row.asSlice(memory(table, "rows"), row),
+                  berth_cold_row.asSlice(memory(table, "cold"), row)));
           return;
         }
       }
@@ -115,8 +130,10 @@ class LeakTest {
   @EnumSource
   void whatARowLosesIsCountedAndFailsTheArm(Loss loss) {
     Arm arm = arm(Map.of());
-    Ran ran = run(arm, losing(loss), done -> {});
-    assertThat(ran.result().leaked()).isPositive();
+    var lost = new AtomicLong();
+    Ran ran = run(arm, losing(loss, lost::set), done -> {});
+    assertThat(lost.get()).isEqualTo(loss == Loss.SEAT ? 1 : 1 + PAGES_A_REQUEST);
+    assertThat(ran.result().leaked()).isEqualTo(lost.get());
     var outcome = ran.noLeak(arm);
     assertThat(outcome.violations()).isEqualTo(ran.result().leaked());
     assertThat(outcome.status()).isEqualTo(ArmResult.Status.FAILED);
@@ -138,7 +155,7 @@ class LeakTest {
    */
   @Test
   void paddingAloneKeepsNoReplayAlive() {
-    Ran ran = run(arm(Map.of()), losing(Loss.LEASE), done -> {});
+    Ran ran = run(arm(Map.of()), losing(Loss.LEASE_AND_PAGES), done -> {});
     assertThat(ran.result().ending()).isEqualTo(RunResult.Ending.STALLED);
     assertThat(ran.result().unaccounted()).isEqualTo(1);
     assertThat(ran.result().detail()).contains("rank 1: 1 wait for");

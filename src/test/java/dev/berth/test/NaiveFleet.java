@@ -3,6 +3,7 @@ package dev.berth.test;
 
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
@@ -374,11 +375,10 @@ public final class NaiveFleet {
       boolean fills = held;
       boolean before =
           adp && !fills && Math.max(expected, routable[r]) > 0 && forwardable(rank) == 0;
-      if (config.capacity() == CapacityRule.MAX_UTILIZATION) {
-        scheduleStepByStep(rank);
+      if (config.scheduler() == SchedulerKind.ONE_LOOP) {
+        scheduleInOneLoop(rank);
       } else {
-        startReceives(rank);
-        schedule(rank);
+        scheduleInStages(rank);
       }
       boolean after =
           adp
@@ -812,7 +812,7 @@ public final class NaiveFleet {
   /**
    * A request before its transfer takes a lease and pages, no seat; what is started stays started.
    */
-  private void startReceives(Rank rank) {
+  private void startReceives(Rank rank, boolean batchRuns) {
     if (config.transfer() == EngineConfig.Transfer.NONE) {
       return;
     }
@@ -823,7 +823,7 @@ public final class NaiveFleet {
         continue;
       }
       long holding = rank.active.stream().filter(o -> o.lease && !o.retiring()).count();
-      WaitReason reason = closed;
+      WaitReason reason = batchRuns ? WaitReason.BATCH : closed;
       if (reason == WaitReason.NONE) {
         reason = holding >= most ? WaitReason.BATCH : claim(rank, s, false);
       }
@@ -839,8 +839,30 @@ public final class NaiveFleet {
     rank.hadLease.clear();
   }
 
-  /** States in [10, end); generations first, then contexts, each in order of admission. */
-  private void schedule(Rank rank) {
+  private void scheduleInStages(Rank rank) {
+    switch (config.capacity()) {
+      case MAX_UTILIZATION -> scheduleStepByStep(rank);
+      case MAX_REQUESTS -> scheduleByNumber(rank);
+      case GUARANTEED_NO_EVICT, STATIC_BATCH -> {
+        boolean closed = config.capacity() == CapacityRule.STATIC_BATCH && runs(rank);
+        startReceives(rank, closed);
+        schedule(rank, closed);
+      }
+    }
+  }
+
+  /** Spec 02 §3.3: somebody runs, or will when its KV is here, and the batch takes nobody else. */
+  private boolean runs(Rank rank) {
+    return rank.active.stream()
+        .anyMatch(s -> s.state == RequestState.GENERATION_TRANSFER || started(s));
+  }
+
+  /**
+   * States in [10, end); generations first, then contexts, each in order of admission.
+   *
+   * @param batchRuns nobody new is taken in
+   */
+  private void schedule(Rank rank, boolean batchRuns) {
     var contexts = new ArrayList<Sequence>();
     var generations = new ArrayList<Sequence>();
     for (Sequence s : rank.active) {
@@ -877,6 +899,11 @@ public final class NaiveFleet {
       int remaining = s.prompt - s.context;
       int left = tokenLimit - rank.batch.tokens();
       int tokens = config.chunkedContext() == Chunking.NONE ? remaining : Math.min(remaining, left);
+      boolean fresh = s.context == 0;
+      if (batchRuns && fresh) {
+        rank.defer(WaitReason.BATCH);
+        continue;
+      }
       WaitReason reason = closed;
       if (reason == WaitReason.NONE) {
         reason =
@@ -915,23 +942,12 @@ public final class NaiveFleet {
    */
   private void scheduleStepByStep(Rank rank) {
     List<Sequence> list = List.copyOf(rank.active);
-    long most = Long.MAX_VALUE; // requests that may hold KV
-    if (config.transfer() == EngineConfig.Transfer.TRANSCEIVER) {
-      most = Math.max(stages * batchPositions, adp ? 2 : 1);
-      if (config.rangeEnd() > RequestState.RETIRING.value()) {
-        most += list.stream().filter(Sequence::retiring).count();
-      }
-    }
+    boolean transceiver = config.transfer() == EngineConfig.Transfer.TRANSCEIVER;
+    long most = transceiver ? most(list, true) : Long.MAX_VALUE;
     long free = freePages(rank);
     long used = 0;
     long admitted = 0;
-    int generationTokens = 0;
-    int contextTokens = 0;
-    int places = 0;
-    WaitReason closed = WaitReason.NONE; // of the batch
-    var chunked = new ArrayList<Sequence>();
-    int each = 1 + config.plan().shape().draftTokens();
-    boolean chunks = config.chunkedContext() != Chunking.NONE;
+    var filling = new Filling(rank);
     boolean shortage = false; // somebody waits for pages, and nobody could give way
     int lands = -1; // who will in the next iteration: it isn't launched again
     int end = list.size();
@@ -996,6 +1012,77 @@ public final class NaiveFleet {
         used += need;
         continue;
       }
+      if (filling.offer(s, need)) {
+        admitted++;
+        used += need;
+      }
+    }
+    for (; i < end; i++) {
+      if (inside(list.get(i))) {
+        rank.defer(WaitReason.BATCH);
+      } else {
+        outside(rank, list.get(i));
+      }
+    }
+    filling.end();
+  }
+
+  /** Requests that may hold KV or be looked at: as many as a batch has places on all stages. */
+  private long most(List<Sequence> list, boolean retireesPass) {
+    long most = Math.max(stages * batchPositions, adp ? 2 : 1);
+    boolean inside = config.rangeEnd() > RequestState.RETIRING.value();
+    return most + (retireesPass && inside ? list.stream().filter(Sequence::retiring).count() : 0);
+  }
+
+  /**
+   * Spec 02 §3.1: the first so many of the list. Who finds no pages for all that it may become
+   * waits, and who has none either doesn't pass it.
+   */
+  private void scheduleByNumber(Rank rank) {
+    List<Sequence> list = List.copyOf(rank.active);
+    long most = most(list, config.transfer() == EngineConfig.Transfer.TRANSCEIVER);
+    long admitted = 0;
+    boolean shortage = false;
+    var filling = new Filling(rank);
+    for (Sequence s : list) {
+      if (!inside(s)) {
+        outside(rank, s);
+      } else if (admitted >= most) {
+        rank.defer(WaitReason.BATCH);
+      } else if (shortage && !s.lease) {
+        rank.defer(WaitReason.PAGES);
+      } else if (filling.offer(s, 0)) {
+        admitted++;
+      } else {
+        shortage |= filling.last == WaitReason.PAGES;
+      }
+    }
+    filling.end();
+  }
+
+  /** The batch stage, offered one sequence after the other. */
+  private final class Filling {
+    final Rank rank;
+    final List<Sequence> chunked = new ArrayList<>();
+    final int each = 1 + config.plan().shape().draftTokens();
+    final boolean chunks = config.chunkedContext() != Chunking.NONE;
+    int generationTokens;
+    int contextTokens;
+    int places;
+    WaitReason closed = WaitReason.NONE;
+    WaitReason last = WaitReason.NONE;
+
+    Filling(Rank rank) {
+      this.rank = rank;
+    }
+
+    /**
+     * It runs or waits.
+     *
+     * @param need pages that its next step takes
+     * @return false if it holds nothing and gets nothing
+     */
+    boolean offer(Sequence s, long need) {
       int remaining = s.prompt - s.context;
       WaitReason reason = closed;
       if (stages > 1 && s.flights > 0) {
@@ -1009,44 +1096,174 @@ public final class NaiveFleet {
       } else if (reason == WaitReason.NONE) {
         reason = generationTokens + each > tokenLimit ? WaitReason.TOKENS : WaitReason.NONE;
       }
-      boolean hadLease = s.lease;
-      if (reason == WaitReason.NONE) {
-        reason = claim(rank, s, true);
-        if (reason != WaitReason.NONE) {
-          rank.defer(reason);
-          // Who holds KV counts, seat or no seat.
-          admitted += hadLease ? 1 : 0;
-          used += hadLease ? need : 0;
-          continue;
-        }
-        if (s.prefills() && chunks) {
-          chunked.add(s);
-          contextTokens += remaining;
-        } else if (s.prefills()) {
-          rank.batch.positions.add(new Position(s, remaining, true, true));
-          generationTokens += remaining;
-        } else {
-          rank.grown.put(s, s.pages);
-          s.pages += need;
-          rank.batch.positions.add(new Position(s, each, true, false));
-          generationTokens += each;
-        }
-        places++;
-        closed = places == batchPositions ? WaitReason.BATCH : closed;
-      } else {
+      if (reason != WaitReason.NONE) {
         rank.defer(reason);
+        return true;
       }
-      admitted++;
-      used += need;
-    }
-    for (; i < end; i++) {
-      if (inside(list.get(i))) {
-        rank.defer(WaitReason.BATCH);
+      boolean hadLease = s.lease;
+      last = claim(rank, s, true);
+      if (last != WaitReason.NONE) {
+        rank.defer(last);
+        return hadLease; // who holds KV counts, seat or no seat
+      }
+      if (s.prefills() && chunks) {
+        chunked.add(s);
+        contextTokens += remaining;
+      } else if (s.prefills()) {
+        rank.batch.positions.add(new Position(s, remaining, true, true));
+        generationTokens += remaining;
       } else {
-        outside(rank, list.get(i));
+        rank.grown.put(s, s.pages);
+        s.pages += need;
+        rank.batch.positions.add(new Position(s, each, true, false));
+        generationTokens += each;
+      }
+      places++;
+      closed = places == batchPositions ? WaitReason.BATCH : closed;
+      return true;
+    }
+
+    void end() {
+      shareTokens(rank, chunked, generationTokens);
+    }
+  }
+
+  /**
+   * Spec 02 §9 on caches that hold their whole prompt from the start and leave their pages when
+   * they are suspended: generations first, whoever lacks a page takes those of the last one behind
+   * it; then contexts.
+   */
+  private void scheduleInOneLoop(Rank rank) {
+    List<Sequence> list = List.copyOf(rank.active);
+    Map<Sequence, WaitReason> reasons = new HashMap<>();
+    for (Sequence s : list) {
+      reasons.put(s, busy(s) ? WaitReason.IN_FLIGHT : inside(s) ? WaitReason.PAGES : outside(s));
+    }
+    int each = 1 + config.plan().shape().draftTokens();
+    var contexts = new ArrayList<Sequence>();
+    WaitReason stopped = WaitReason.NONE;
+    int end = list.size();
+    int place = 0;
+    for (; place < end; place++) {
+      Sequence s = list.get(place);
+      if (busy(s)) {
+        continue;
+      }
+      if (s.state == RequestState.GENERATION_INIT) {
+        WaitReason reason = claim(rank, s, false);
+        if (reason == WaitReason.NONE) {
+          s.state = RequestState.GENERATION_TRANSFER; // what is started stays started
+          rank.claimed.remove(s);
+          reason = WaitReason.TRANSFER;
+        }
+        reasons.put(s, reason);
+        continue;
+      }
+      if (rank.batch.size() >= batchPositions) {
+        stopped = WaitReason.BATCH;
+        break;
+      }
+      if (!inside(s)) {
+        continue;
+      }
+      if (s.prefills()) {
+        contexts.add(s);
+        continue;
+      }
+      if (rank.batch.tokens() + each > tokenLimit) {
+        stopped = WaitReason.TOKENS;
+        break;
+      }
+      if (!s.seat && freeSeats(rank) < 1) {
+        reasons.put(s, WaitReason.SEAT);
+        continue;
+      }
+      long need = step(s);
+      while (need > 0 && need > freePages(rank)) {
+        int victim = end - 1;
+        while (victim > place && !(givesWay(list.get(victim)) && list.get(victim).lease)) {
+          victim--;
+        }
+        if (victim == place) {
+          break;
+        }
+        pause(rank, list.get(victim));
+        end = victim;
+      }
+      if (need > 0 && need > freePages(rank)) {
+        if (givesWay(s) && !lands(list, place, end)) {
+          pause(rank, s);
+        }
+        stopped = WaitReason.PAGES;
+        break;
+      }
+      claim(rank, s, true);
+      rank.grown.put(s, s.pages);
+      s.pages += need;
+      rank.batch.positions.add(new Position(s, each, true, false));
+      reasons.put(s, WaitReason.NONE);
+    }
+    for (int k = place; k < end; k++) {
+      if (inside(list.get(k)) && !busy(list.get(k))) {
+        reasons.put(list.get(k), stopped);
       }
     }
-    shareTokens(rank, chunked, generationTokens);
+    begin(rank, contexts, reasons);
+    reasons.values().stream().filter(r -> r != WaitReason.NONE).forEach(rank::defer);
+  }
+
+  /** The second phase. A context that isn't chunked and finds no room ends it. */
+  private void begin(Rank rank, List<Sequence> contexts, Map<Sequence, WaitReason> reasons) {
+    boolean chunks = config.chunkedContext() != Chunking.NONE;
+    for (Sequence s : contexts) {
+      int left = tokenLimit - rank.batch.tokens();
+      int remaining = s.prompt - s.context;
+      if (rank.batch.size() >= batchPositions) {
+        reasons.put(s, WaitReason.BATCH);
+        continue;
+      }
+      if (chunks && left < 1) {
+        reasons.put(s, WaitReason.TOKENS);
+        continue;
+      }
+      if (!s.seat && freeSeats(rank) < 1) {
+        reasons.put(s, WaitReason.SEAT);
+        continue;
+      }
+      boolean fresh = !s.lease;
+      WaitReason reason = claim(rank, s, true);
+      if (reason == WaitReason.NONE && !chunks && remaining > left) {
+        reason = WaitReason.TOKENS;
+        if (fresh) {
+          rank.claimed.remove(s);
+          s.seat = s.lease = false;
+          s.pages = 0;
+        }
+      }
+      reasons.put(s, reason);
+      if (reason != WaitReason.NONE && !chunks) {
+        return;
+      }
+      if (reason == WaitReason.NONE) {
+        int tokens = Math.min(remaining, left);
+        rank.batch.positions.add(new Position(s, tokens, tokens == remaining, true));
+      }
+    }
+  }
+
+  private boolean busy(Sequence s) {
+    return stages > 1 && s.flights > 0;
+  }
+
+  /** It is in flight, or somebody behind it who will then have to give way. */
+  private boolean lands(List<Sequence> list, int place, int end) {
+    for (int k = place; k < end; k++) {
+      Sequence s = list.get(k);
+      if (s.flights > 0 && (k == place || (started(s) && !stays(s) && s.lease))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Contexts share what the others left of the tokens; who gets none gives back what it took. */
@@ -1078,13 +1295,18 @@ public final class NaiveFleet {
   }
 
   private static void outside(Rank rank, Sequence s) {
-    if (s.state == RequestState.GENERATION_TRANSFER) {
-      rank.defer(WaitReason.TRANSFER);
-    } else if (s.awaitsEncoder()) {
-      rank.defer(WaitReason.ENCODER);
-    } else if (s.retiring()) {
-      rank.defer(WaitReason.RETIRING);
+    if (outside(s) != WaitReason.NONE) {
+      rank.defer(outside(s));
     }
+  }
+
+  private static WaitReason outside(Sequence s) {
+    if (s.state == RequestState.GENERATION_TRANSFER) {
+      return WaitReason.TRANSFER;
+    } else if (s.awaitsEncoder()) {
+      return WaitReason.ENCODER;
+    }
+    return s.retiring() ? WaitReason.RETIRING : WaitReason.NONE;
   }
 
   /** It holds pages, can begin again, and nothing that was launched writes them. */

@@ -41,12 +41,13 @@ import java.util.stream.Collectors;
 final class ConfigText {
   private static final String PLAN = "plan";
   private static final String KIND = ".is";
+  private static final String OWN_POLICY = "ownPolicy";
 
   /**
    * Settings of the first logs, which are always named. One that came later is named where it isn't
    * as by default: so a log stays the same whatever settings come.
    */
-  private static final int ALWAYS = 14;
+  private static final int ALWAYS = 16;
 
   /** Kinds of a setting that has several, each with its defaults. */
   private static final Map<Class<?>, Record> VARIANTS =
@@ -80,6 +81,11 @@ final class ConfigText {
       throw new BerthException(
           Code.CONFIGURATION,
           "a decision log keeps lengths, not tokens: an engine with a paged KV cache can't be logged");
+    }
+    if (config.ownPolicy().isPresent()) {
+      throw new BerthException(
+          Code.CONFIGURATION,
+          "a decision log names policies, it can't keep one of the caller's own: such an engine can't be logged");
     }
     var text = new LinkedHashMap<String, String>();
     Record defaults = EngineConfig.of(config.plan(), config.role());
@@ -195,6 +201,8 @@ final class ConfigText {
       Object before = get(components[i], base);
       if (components[i].getType() == SeatPlan.class) {
         values[i] = plan;
+      } else if (components[i].getName().equals(OWN_POLICY)) {
+        values[i] = before; // never written
       } else if (before instanceof Record nested) {
         values[i] =
             read(name, variant(components[i], name, nested, text, unread), text, unread, plan);

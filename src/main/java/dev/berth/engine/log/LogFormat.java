@@ -30,14 +30,21 @@ final class LogFormat {
   static final int CHANGE = 0x12;
   static final int STOP = 0x13;
 
+  static final int LOST = 0x15;
+  static final int FAULT = 0x16;
+  static final int HOLD = 0x17;
+  static final int TAKE_BACK = 0x18;
+  static final int LIMIT = 0x19;
+  static final int PLACEMENT = 0x1a;
+
   /** What follows came while the device was called for the n-th time in this step. */
   static final int CALL = 0x14;
 
   /** An engine was told about a row what {@link #CHANGE} has no number for. */
-  static final int OTHER_CHANGE = 0x15;
+  static final int OTHER_CHANGE = 0x1b;
 
   /** A warm-up begins or ends. */
-  static final int WARM_UP = 0x16;
+  static final int WARM_UP = 0x1c;
 
   /** Changes that {@link #CHANGE} has numbers for. */
   static final int FIRST_CHANGES = 3;

@@ -2,6 +2,9 @@
 package dev.berth.engine.log;
 
 import dev.berth.engine.GroupTap.Change;
+import dev.berth.engine.GroupTap.Fault;
+import dev.berth.engine.GroupTap.Hold;
+import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.WarmUp;
 import dev.berth.request.Request;
@@ -20,6 +23,21 @@ sealed interface LogRecord {
   record WarmedUp(WarmUp phase) implements Input {}
 
   record Stop(int frame, int position) implements Input {}
+
+  /** The request at a batch position failed. */
+  record Lost(int frame, int position) implements Input {}
+
+  /** A rank's batch broke. */
+  record Faulted(int rank, Fault kind) implements Input {}
+
+  record Held(int frame, Hold change, int row, long id) implements Input {}
+
+  /** Sequences without a row were taken back. */
+  record TakenBack(int rank, long id) implements Input {}
+
+  record Limited(int admissionCap) implements Input {}
+
+  record Placed(int rank, Placement change) implements Input {}
 
   /** What follows came during the n-th call of the device in this step. */
   record Call(int number) implements LogRecord {}

@@ -4,6 +4,7 @@ package dev.berth.engine.log;
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
 import dev.berth.engine.Batch;
+import dev.berth.engine.BrokenBatchException;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
@@ -274,11 +275,27 @@ public final class LogReplay {
                 group.cancel(id) ? "it waited" : "it did not wait");
         case LogRecord.Changed changed -> bring(changed);
         case LogRecord.WarmedUp(var phase) -> group.warmUp(phase);
+        case LogRecord.Held held -> bring(held);
+        case LogRecord.TakenBack(int rank, long id) -> group.withdraw(rank, id);
+        case LogRecord.Limited(int admissionCap) -> group.limit(admissionCap);
+        case LogRecord.Placed(int rank, var change) -> group.placement(rank, change);
         case LogRecord.Stop ignored ->
             throw departed(Decision.INPUT, "a sequence that ended between two steps", "no batch");
+        case LogRecord.Lost ignored ->
+            throw departed(Decision.INPUT, "a sequence that failed between two steps", "no batch");
+        case LogRecord.Faulted ignored ->
+            throw departed(Decision.INPUT, "a batch that broke between two steps", "no batch");
       }
     } catch (BerthException e) {
       throw departed(Decision.INPUT, in.toString(), "%s: %s".formatted(e.code(), e.getMessage()));
+    }
+  }
+
+  private void bring(LogRecord.Held held) {
+    RankEngine engine = group.engine(held.frame() % config.ranks(), held.frame() / config.ranks());
+    switch (held.change()) {
+      case HELD -> engine.hold(held.row(), held.id());
+      case RESUMED -> engine.resume(held.row(), held.id());
     }
   }
 
@@ -326,16 +343,22 @@ public final class LogReplay {
     private void called(RankEngine engine, Batch batch) {
       calls++;
       while (due()) {
-        LogRecord.Input in = during.get(brought++).input;
-        if (in instanceof LogRecord.Stop(int frame, int position)) {
-          stop(engine, batch, frame, position);
-        } else {
-          bring(in);
+        switch (during.get(brought++).input) {
+          case LogRecord.Stop(int frame, int position) -> {
+            requireHere(engine, batch, frame, position);
+            batch.stop(new BatchPosition(position));
+          }
+          case LogRecord.Lost(int frame, int position) -> {
+            requireHere(engine, batch, frame, position);
+            batch.fail(new BatchPosition(position));
+          }
+          case LogRecord.Faulted fault -> throw new BrokenBatchException(fault.toString());
+          case LogRecord.Input in -> bring(in);
         }
       }
     }
 
-    private void stop(RankEngine engine, Batch batch, int frame, int position) {
+    private void requireHere(RankEngine engine, Batch batch, int frame, int position) {
       int here = engine.stage() * config.ranks() + engine.rank();
       if (frame != here || position >= batch.size()) {
         throw departed(
@@ -343,7 +366,6 @@ public final class LogReplay {
             "position %d of rank %d ended".formatted(position, frame % config.ranks()),
             "a batch of %d of rank %d".formatted(batch.size(), engine.rank()));
       }
-      batch.stop(new BatchPosition(position));
     }
 
     private boolean due() {

@@ -109,6 +109,36 @@ public final class LogWriter implements GroupTap, AutoCloseable {
   }
 
   @Override
+  public void lost(RankEngine engine, int position) {
+    recorder.lost(engine, position);
+  }
+
+  @Override
+  public void faulted(int rank, Fault kind) {
+    recorder.faulted(rank, kind);
+  }
+
+  @Override
+  public void held(RankEngine engine, Hold change, int row, long requestId) {
+    recorder.held(engine, change, row, requestId);
+  }
+
+  @Override
+  public void withdrawn(int rank, long id) {
+    recorder.withdrawn(rank, id);
+  }
+
+  @Override
+  public void limited(int admissionCap) {
+    recorder.limited(admissionCap);
+  }
+
+  @Override
+  public void placement(int rank, Placement change) {
+    recorder.placement(rank, change);
+  }
+
+  @Override
   public void stepping() {
     recorder.stepping();
   }

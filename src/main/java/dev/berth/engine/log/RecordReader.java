@@ -4,6 +4,9 @@ package dev.berth.engine.log;
 import dev.berth.BerthException;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.GroupTap.Change;
+import dev.berth.engine.GroupTap.Fault;
+import dev.berth.engine.GroupTap.Hold;
+import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.WarmUp;
 import dev.berth.engine.log.LogException.Kind;
@@ -14,6 +17,9 @@ import java.util.Map;
 /** Reads records: the opposite of {@link Recorder}. */
 final class RecordReader {
   private static final Change[] CHANGES = Change.values();
+  private static final Fault[] FAULTS = Fault.values();
+  private static final Hold[] HOLDS = Hold.values();
+  private static final Placement[] PLACEMENTS = Placement.values();
   private static final WarmUp[] WARM_UPS = WarmUp.values();
   private static final WaitReason[] REASONS = WaitReason.values();
   private static final int MOST_SETTINGS = 4096;
@@ -102,6 +108,30 @@ final class RecordReader {
       case LogFormat.STOP -> {
         int frame = in.index("a rank", state.frames.length);
         yield new LogRecord.Stop(frame, in.count("a batch position"));
+      }
+      case LogFormat.LOST -> {
+        int frame = in.index("a rank", state.frames.length);
+        yield new LogRecord.Lost(frame, in.count("a batch position"));
+      }
+      case LogFormat.FAULT -> {
+        int which = in.index("rank and fault", config.ranks() * FAULTS.length);
+        yield new LogRecord.Faulted(which / FAULTS.length, FAULTS[which % FAULTS.length]);
+      }
+      case LogFormat.HOLD -> {
+        int which = in.index("rank and hold", state.frames.length * HOLDS.length);
+        int row = in.count("a row");
+        changedId += in.signed();
+        yield new LogRecord.Held(which / HOLDS.length, HOLDS[which % HOLDS.length], row, changedId);
+      }
+      case LogFormat.TAKE_BACK -> {
+        int rank = in.index("a rank", config.ranks());
+        yield new LogRecord.TakenBack(rank, in.signed());
+      }
+      case LogFormat.LIMIT -> new LogRecord.Limited(in.count("requests a rank"));
+      case LogFormat.PLACEMENT -> {
+        int which = in.index("rank and placement", config.ranks() * PLACEMENTS.length);
+        yield new LogRecord.Placed(
+            which / PLACEMENTS.length, PLACEMENTS[which % PLACEMENTS.length]);
       }
       case LogFormat.CALL -> {
         calls = (int) in.number("the number of a call", calls + 1L, Integer.MAX_VALUE);

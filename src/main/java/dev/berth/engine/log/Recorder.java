@@ -122,6 +122,47 @@ final class Recorder implements GroupTap {
     out.number(position);
   }
 
+  @Override
+  public void lost(RankEngine engine, int position) {
+    head(LogFormat.LOST);
+    out.number(frame(engine));
+    out.number(position);
+  }
+
+  @Override
+  public void faulted(int rank, Fault kind) {
+    head(LogFormat.FAULT);
+    out.number(2L * rank + kind.ordinal());
+  }
+
+  @Override
+  public void held(RankEngine engine, Hold change, int row, long requestId) {
+    head(LogFormat.HOLD);
+    out.number(2L * frame(engine) + change.ordinal());
+    out.number(row);
+    out.signed(requestId - changedId);
+    changedId = requestId;
+  }
+
+  @Override
+  public void withdrawn(int rank, long id) {
+    head(LogFormat.TAKE_BACK);
+    out.number(rank);
+    out.signed(id);
+  }
+
+  @Override
+  public void limited(int admissionCap) {
+    head(LogFormat.LIMIT);
+    out.number(admissionCap);
+  }
+
+  @Override
+  public void placement(int rank, Placement change) {
+    head(LogFormat.PLACEMENT);
+    out.number(2L * rank + change.ordinal());
+  }
+
   private int frame(RankEngine engine) {
     return engine.stage() * ranks + engine.rank();
   }

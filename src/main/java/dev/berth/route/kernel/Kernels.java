@@ -169,6 +169,7 @@ public final class Kernels {
     int[] counts = new int[WARM_RANKS];
     long[] loads = new long[WARM_RANKS];
     double[] scores = new double[WARM_RANKS];
+    double[] scratch = new double[WARM_RANKS];
     for (int rank = 0; rank < WARM_RANKS; rank++) {
       counts[rank] = rank * 37 % WARM_RANKS;
       loads[rank] = rank * 11L % WARM_RANKS;
@@ -179,7 +180,7 @@ public final class Kernels {
       int ranks = WARM_RANKS - (call & 3);
       found += kernels.least(counts, ranks);
       found += kernels.leastLoaded(loads, counts, counts, WARM_RANKS, call & 7, ranks);
-      found += kernels.leastScore(counts, 0, scores, ranks, call, 1, 1);
+      found += kernels.leastScore(counts, 0, scores, ranks, call + 1, 1, 1, scratch);
       found += kernels.mostMatched(counts, 0, scores, ranks);
     }
     counts[0] = found; // so that no call is dropped

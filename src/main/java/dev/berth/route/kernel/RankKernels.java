@@ -35,10 +35,18 @@ public interface RankKernels {
    * @param size tokens of the request, 0 or more
    * @param weight 0 or more, finite
    * @param total above 0
+   * @param scratch {@code double[ranks]} for the call's use
    * @return the rank, or {@code ~rank} if another has the same score and load
    */
   int leastScore(
-      int[] matches, int row, double[] load, int ranks, double size, double weight, double total);
+      int[] matches,
+      int row,
+      double[] load,
+      int ranks,
+      double size,
+      double weight,
+      double total,
+      double[] scratch);
 
   /**
    * The largest match of a rank that can be chosen, 0 if there is none.

@@ -41,7 +41,14 @@ public final class ScalarKernels implements RankKernels {
 
   @Override
   public int leastScore(
-      int[] matches, int row, double[] load, int ranks, double size, double weight, double total) {
+      int[] matches,
+      int row,
+      double[] load,
+      int ranks,
+      double size,
+      double weight,
+      double total,
+      double[] scratch) {
     int best = -1;
     double bestScore = Double.POSITIVE_INFINITY;
     double bestLoad = Double.POSITIVE_INFINITY;

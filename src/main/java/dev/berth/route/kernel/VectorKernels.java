@@ -25,7 +25,10 @@ final class VectorKernels implements RankKernels {
       VectorSpecies.of(int.class, VectorShape.forBitSize(DOUBLES.vectorBitSize() / 2));
 
   private static final int LANES = DOUBLES.length();
-  private static final DoubleVector PLACES = DoubleVector.zero(DOUBLES).addIndex(1);
+
+  /** No rank, tied or not. */
+  private static final int NONE = Integer.MIN_VALUE;
+
   private static final IntVector INT_PLACES = IntVector.zero(INTS).addIndex(1);
   private static final LongVector LONG_PLACES = LongVector.zero(LONGS).addIndex(1);
 
@@ -112,58 +115,72 @@ final class VectorKernels implements RankKernels {
         : (long) active[rank] + extra[rank] < (long) active[other] + extra[other];
   }
 
+  /**
+   * Two passes: the least score, then who has it. Mostly that is one rank, and the loads decide
+   * between more of them.
+   */
   @Override
   public int leastScore(
-      int[] matches, int row, double[] load, int ranks, double size, double weight, double total) {
-    int whole = DOUBLES.loopBound(ranks);
-    DoubleVector leastScore = DoubleVector.broadcast(DOUBLES, Double.POSITIVE_INFINITY);
-    DoubleVector leastLoad = leastScore;
-    DoubleVector places = DoubleVector.broadcast(DOUBLES, -1);
-    DoubleVector tied = DoubleVector.zero(DOUBLES); // a mask carried around a loop is boxed
-    DoubleVector at = PLACES;
-    for (int rank = 0; rank < whole; rank += LANES) {
-      DoubleVector its = DoubleVector.fromArray(DOUBLES, load, rank);
-      DoubleVector score =
-          doubles(matches, row + rank).neg().add(size).add(its.div(total).mul(size).mul(weight));
-      VectorMask<Double> same = score.compare(VectorOperators.EQ, leastScore);
-      VectorMask<Double> better =
-          score
-              .compare(VectorOperators.LT, leastScore)
-              .or(same.and(its.compare(VectorOperators.LT, leastLoad)));
-      VectorMask<Double> equal = same.and(its.compare(VectorOperators.EQ, leastLoad));
-      leastScore = leastScore.blend(score, better);
-      leastLoad = leastLoad.blend(its, better);
-      places = places.blend(at, better);
-      tied = tied.blend(0.0, better).blend(1.0, equal);
-      at = at.add(LANES);
+      int[] matches,
+      int row,
+      double[] load,
+      int ranks,
+      double size,
+      double weight,
+      double total,
+      double[] its) {
+    if (size == 0 || weight == 0) {
+      // Infinity times nothing is no number.
+      return ScalarKernels.INSTANCE.leastScore(matches, row, load, ranks, size, weight, total, its);
     }
-    double bestScore = leastScore.reduceLanes(VectorOperators.MIN);
-    int best = -1;
-    double bestLoad = Double.POSITIVE_INFINITY;
-    boolean tie = false;
-    if (bestScore < Double.POSITIVE_INFINITY) {
-      VectorMask<Double> found = leastScore.compare(VectorOperators.EQ, bestScore);
-      bestLoad = leastLoad.reduceLanes(VectorOperators.MIN, found);
-      found = found.and(leastLoad.compare(VectorOperators.EQ, bestLoad));
-      best = (int) places.reduceLanes(VectorOperators.MIN, found);
-      tie = found.trueCount() > 1 || tied.reduceLanes(VectorOperators.MAX, found) > 0;
+    int whole = DOUBLES.loopBound(ranks);
+    DoubleVector lanes = DoubleVector.broadcast(DOUBLES, Double.POSITIVE_INFINITY);
+    for (int rank = 0; rank < whole; rank += LANES) {
+      DoubleVector score =
+          DoubleVector.fromArray(DOUBLES, load, rank)
+              .div(total)
+              .mul(size)
+              .mul(weight)
+              .add(doubles(matches, row + rank).neg().add(size));
+      score.intoArray(its, rank);
+      lanes = lanes.blend(score, score.compare(VectorOperators.LT, lanes));
+    }
+    double least = whole == 0 ? Double.POSITIVE_INFINITY : lanes.reduceLanes(VectorOperators.MIN);
+    for (int rank = whole; rank < ranks; rank++) {
+      its[rank] = ScalarKernels.score(size, matches[row + rank], weight, load[rank], total);
+      least = Math.min(least, its[rank]);
+    }
+    return holder(its, load, ranks, whole, least);
+  }
+
+  /** The rank with that score and the least load, {@code ~rank} if there are several. */
+  private static int holder(double[] its, double[] load, int ranks, int whole, double least) {
+    int holder = NONE;
+    for (int rank = 0; rank < whole; rank += LANES) {
+      long bits =
+          DoubleVector.fromArray(DOUBLES, its, rank).compare(VectorOperators.EQ, least).toLong();
+      for (; bits != 0; bits &= bits - 1) {
+        holder = lighter(holder, rank + Long.numberOfTrailingZeros(bits), load);
+      }
     }
     for (int rank = whole; rank < ranks; rank++) {
-      double its = load[rank];
-      if (its == Double.POSITIVE_INFINITY) {
-        continue;
-      }
-      double score = ScalarKernels.score(size, matches[row + rank], weight, its, total);
-      if (score < bestScore || score == bestScore && its < bestLoad) {
-        best = rank;
-        bestScore = score;
-        bestLoad = its;
-        tie = false;
-      } else if (score == bestScore && its == bestLoad) {
-        tie = true;
+      if (its[rank] == least) {
+        holder = lighter(holder, rank, load);
       }
     }
-    return tie ? ~best : best;
+    return holder;
+  }
+
+  /** Of the holder so far, complemented if it is tied, and another: the lighter one. */
+  private static int lighter(int holder, int other, double[] load) {
+    if (holder == NONE) {
+      return other;
+    }
+    int rank = holder < 0 ? ~holder : holder;
+    if (load[other] == load[rank]) {
+      return ~rank;
+    }
+    return load[other] < load[rank] ? other : holder;
   }
 
   private static DoubleVector doubles(int[] values, int at) {

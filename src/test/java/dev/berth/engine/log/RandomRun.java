@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine.log;
 
+import dev.berth.capacity.CapacityRule;
+import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.Batch;
+import dev.berth.engine.BrokenBatchException;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.GroupTap;
@@ -9,12 +12,14 @@ import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.RankEngine;
 import dev.berth.engine.WorkerRole;
 import dev.berth.id.BatchPosition;
+import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WhatIf;
 import dev.berth.request.QueueRules;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
+import dev.berth.request.RequestTable;
 import dev.berth.request.RouteKey;
 import dev.berth.request.SchedulingParams;
 import dev.berth.request.ServiceTerms;
@@ -30,7 +35,8 @@ import java.util.random.RandomGeneratorFactory;
 
 /**
  * A random group under random traffic: offers good and bad, early ends, transfers that land or fail
- * between steps and in the middle of one, cancels. The same seed gives the same run.
+ * between steps and in the middle of one, cancels, batches that break, readers that are slow,
+ * limits that change. The same seed gives the same run.
  */
 final class RandomRun implements LockstepGroup.Device {
   private record Transfer(int rank, int row, long id) {}
@@ -41,6 +47,8 @@ final class RandomRun implements LockstepGroup.Device {
   private final boolean stops;
   private final boolean cancels;
   private final boolean wishes;
+  private final boolean breaks;
+  private final boolean meddles;
   private final List<Transfer> transfers = new ArrayList<>();
   private final List<Long> offered = new ArrayList<>();
   private final LockstepGroup group;
@@ -52,6 +60,8 @@ final class RandomRun implements LockstepGroup.Device {
     stops = oneIn(2);
     cancels = oneIn(2);
     wishes = oneIn(3);
+    breaks = oneIn(3);
+    meddles = oneIn(3);
     group = new LockstepGroup(config);
     group.listen(tap);
   }
@@ -123,7 +133,17 @@ final class RandomRun implements LockstepGroup.Device {
       WaitingQueue.Policy[] policies = WaitingQueue.Policy.values();
       test.queue(new QueueRules(policies[random.nextInt(policies.length)], between(0, 20)));
     }
-    return test.build();
+    EngineConfig config = test.build();
+    return switch (between(0, 6)) {
+      case 0 -> config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_UTILIZATION);
+      case 1 -> config.toBuilder().gate(FillGate.NONE).capacity(CapacityRule.STATIC_BATCH).build();
+      case 2 ->
+          role == WorkerRole.GENERATION
+              ? config
+              : config.withPolicies(PolicySet.BERTH_1, CapacityRule.MAX_REQUESTS);
+      case 3 -> config.withScheduler(SchedulerKind.ONE_LOOP);
+      default -> config;
+    };
   }
 
   private void between() {
@@ -133,7 +153,41 @@ final class RandomRun implements LockstepGroup.Device {
     if (cancels && !offered.isEmpty() && oneIn(4)) {
       group.cancel(offered.get(random.nextInt(offered.size())));
     }
+    if (meddles && oneIn(3)) {
+      meddle();
+    }
     land();
+  }
+
+  private void meddle() {
+    int rank = random.nextInt(config.ranks());
+    switch (between(0, 4)) {
+      case 0 -> group.limit(between(1, config.plan().admissionCap()));
+      case 1 -> group.placement(rank, GroupTap.Placement.values()[random.nextInt(2)]);
+      case 2 -> {
+        if (!offered.isEmpty()) {
+          group.withdraw(rank, offered.get(random.nextInt(offered.size())));
+        }
+      }
+      default -> hold(rank);
+    }
+  }
+
+  private void hold(int rank) {
+    RequestTable table = group.engine(rank).table();
+    int row = random.nextInt(table.rows() - 1);
+    boolean resumes = oneIn(2);
+    for (int stage = 0; stage < config.stages(); stage++) {
+      RankEngine engine = group.engine(rank, stage);
+      if (engine.changeRoom() == 0) {
+        return; // alike on every stage
+      }
+      if (resumes) {
+        engine.resume(row, table.id(row));
+      } else {
+        engine.hold(row, table.id(row));
+      }
+    }
   }
 
   private void offer() {
@@ -211,7 +265,17 @@ final class RandomRun implements LockstepGroup.Device {
   }
 
   @Override
+  public void launch(RankEngine engine, Batch batch) {
+    if (breaks && oneIn(25)) {
+      throw new BrokenBatchException("by chance");
+    }
+  }
+
+  @Override
   public void collect(RankEngine engine, Batch batch) {
+    if (breaks && oneIn(25)) {
+      throw new BrokenBatchException("by chance");
+    }
     if (config.stages() > 1) {
       return; // stages hear the same
     }
@@ -222,6 +286,9 @@ final class RandomRun implements LockstepGroup.Device {
       if (batch.kind(i) != Batch.Kind.DUMMY && oneIn(5)) {
         batch.stop(new BatchPosition(i));
       }
+    }
+    if (breaks && batch.size() > 0 && oneIn(8)) {
+      batch.fail(new BatchPosition(random.nextInt(batch.size())));
     }
     if (cancels && batch.size() > 0 && oneIn(8)) {
       int position = random.nextInt(batch.size());

@@ -42,6 +42,7 @@ class KernelsTest {
       int[] matches = new int[row + ranks];
       long[] load = new long[ranks];
       double[] score = new double[ranks];
+      double[] scratch = new double[ranks];
       for (int rank = 0; rank < ranks; rank++) {
         active[rank] = random.nextInt(9) == 0 ? Integer.MAX_VALUE : small(random, bound);
         extra[rank] = small(random, bound);
@@ -63,8 +64,9 @@ class KernelsTest {
             assertThat(vector.least(active, ranks)).isEqualTo(scalar.least(active, ranks));
             assertThat(vector.leastLoaded(load, active, extra, limit, from, to))
                 .isEqualTo(scalar.leastLoaded(load, active, extra, limit, from, to));
-            assertThat(vector.leastScore(matches, row, score, ranks, size, weight, total))
-                .isEqualTo(scalar.leastScore(matches, row, score, ranks, size, weight, total));
+            assertThat(vector.leastScore(matches, row, score, ranks, size, weight, total, scratch))
+                .isEqualTo(
+                    scalar.leastScore(matches, row, score, ranks, size, weight, total, scratch));
             assertThat(vector.mostMatched(matches, row, score, ranks))
                 .isEqualTo(scalar.mostMatched(matches, row, score, ranks));
           };
@@ -89,7 +91,8 @@ class KernelsTest {
                     total),
             e);
       }
-      ties += scalar.leastScore(matches, row, score, ranks, size, weight, total) < 0 ? 1 : 0;
+      ties +=
+          scalar.leastScore(matches, row, score, ranks, size, weight, total, scratch) < 0 ? 1 : 0;
     }
     assertThat(ties).as("calls with a tie").isGreaterThan(2_000);
   }
