@@ -66,17 +66,21 @@ std::vector<berth_pool> pools_of(const berth_core_config &core, const KvCache &k
   return pools;
 }
 
+// Does the scheduler count who may hold KV? Without a transceiver nobody holds any who isn't in the batch or behind it:
+// leases limit that. Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a
+// seat is reached).
+bool counts_kv(const berth_core_config &core) {
+  return (core.transceiver && core.policy_set == BERTH_SET_BERTH) ||
+         (core.capacity == BERTH_POLICY_MAX_REQUESTS && !core.selects);  // it has nothing else
+}
+
 berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   berth_rules rules{};
   rules.struct_size = sizeof rules;
   rules.set = core.policy_set;
   rules.stages = core.one_loop ? BERTH_STAGE_ONE_LOOP : BERTH_STAGE_CAPACITY | BERTH_STAGE_BATCH;
   rules.capacity = core.capacity;
-  // What may hold KV. Without a transceiver nobody holds any who isn't in the batch or behind it: leases limit that.
-  // Parity doesn't count transfers, so there take() does (a cap would end the pass before who holds a seat is reached).
-  const bool counted = (core.transceiver && core.policy_set == BERTH_SET_BERTH) ||
-                       (core.capacity == BERTH_POLICY_MAX_REQUESTS && !core.selects);  // it has nothing else
-  rules.max_requests = counted ? core.max_resident : std::numeric_limits<int32_t>::max();
+  rules.max_requests = counts_kv(core) ? core.max_resident : std::numeric_limits<int32_t>::max();
   rules.lookahead = 1;
   rules.range_begin = BERTH_STATE_CONTEXT_INIT;
   rules.range_end = rules.batch_range_end = core.range_end;
@@ -155,6 +159,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       kv_(kv),
       promises_(promises(config)),
       caches_(!kv.counted()),
+      counts_kv_(counts_kv(config)),
       pages_(kv, RankPages::Config{config.rows + 1, 1 + config.draft_tokens, kv.counted() ? 0 : config.max_seq_len}),
       rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
@@ -623,13 +628,23 @@ void RankCore::set_held_aside() {
   if (held_ == 0) return;
   const int32_t n = table_.schedule.active;
   std::copy_n(active_.begin(), n, in_order_.begin());
-  const auto end = std::remove_if(active_.begin(), active_.begin() + n,
-                                  [this](int32_t row) { return (rows_[row].flags & BERTH_ROW_HELD) != 0; });
-  table_.schedule.active = static_cast<int32_t>(end - active_.begin());
+  int32_t kept = 0;
+  int32_t leases = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    const berth_row &row = rows_[active_[i]];
+    if (!(row.flags & BERTH_ROW_HELD)) {
+      active_[kept++] = active_[i];
+    } else if (row.lease >= 0) {
+      ++leases;
+    }
+  }
+  table_.schedule.active = kept;
+  if (counts_kv_) rules_.max_requests = std::max(1, rules_.max_requests - leases);
 }
 
 void RankCore::take_held_back() {
   if (held_ == 0) return;
+  if (counts_kv_) rules_.max_requests = config_.max_resident;
   const int32_t n = active_count_;
   std::copy_n(in_order_.begin(), n, active_.begin());
   for (int32_t i = 0; i < n; ++i) {

@@ -128,8 +128,9 @@ class RankCore final : private SeatGate {
   SlotMap seats_;
   SlotMap leases_;
   KvCache &kv_;
-  const bool promises_;  // pages are promised to a request's end
-  const bool caches_;    // there are pages with numbers, and tokens
+  const bool promises_;   // pages are promised to a request's end
+  const bool caches_;     // there are pages with numbers, and tokens
+  const bool counts_kv_;  // the scheduler counts who holds KV
   RankPages pages_;
 
   LineVector<berth_row> &rows_;

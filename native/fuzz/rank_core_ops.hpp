@@ -142,6 +142,7 @@ class Ops {
     while (!in_.empty()) {
       fill_inboxes();
       iterate(!in_.one_in(6), in_.one_in(12), in_.one_in(8));
+      break_batches();
     }
     drain();
   }
@@ -249,6 +250,7 @@ class Ops {
     bool cancelled = false;
     bool stopped = false;
     bool failed = false;
+    bool held = false;
     int32_t next_position = 0;  // of the next token that must be computed
   };
 
@@ -322,6 +324,7 @@ class Ops {
     const int32_t kind = in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_ENCODED);
     core_.change(victim->first, row, kind);
     if (kind == BERTH_CHANGE_CANCEL) victim->second.cancelled = true;
+    if (kind == BERTH_CHANGE_HOLD || kind == BERTH_CHANGE_RESUME) victim->second.held = kind == BERTH_CHANGE_HOLD;
     if (kind == BERTH_CHANGE_FAILED && in_transfer) victim->second.failed = true;
   }
 
@@ -437,6 +440,28 @@ class Ops {
     check_everything();
   }
 
+  // The last launch, or the results that were void, came to nothing.
+  void break_batches() {
+    const int32_t launched = it().launched == 1 && in_.one_in(12) ? it().launched_slot : -1;
+    if (launched < 0 && voided_ < 0) return;
+    HOLDS(berth_core_fault(core_.core, core_.memory.ring, -1) == BERTH_E_ARGUMENT);
+    HOLDS(berth_core_fault(core_.core, -1, -2) == BERTH_E_ARGUMENT);
+    if (launched >= 0) mark_failed(next_batch_);
+    if (voided_ >= 0) mark_failed(voided_batch_);
+    HOLDS(berth_core_fault(core_.core, launched, voided_) == BERTH_OK);
+    voided_ = -1;
+    HOLDS(it().batch == 0 && it().launched == 0 && it().due == 0 && it().receives == 0);
+    settle_done();
+    check_everything();
+  }
+
+  void mark_failed(const std::vector<berth_entry> &batch) {
+    for (const berth_entry &e : batch) {
+      const auto found = live_.find(core_.row(e.row).request_id);
+      if (e.kind != BERTH_ENTRY_DUMMY && found != live_.end()) found->second.failed = true;
+    }
+  }
+
   // Who gave way begins again, with its output as prompt.
   void note_pauses() {
     int32_t paused = 0;
@@ -483,6 +508,7 @@ class Ops {
         HOLDS(!contexts_began && e.tokens == 1 + config_.draft_tokens && e.position >= row.prompt_tokens);
       }
       Known &known = live_.at(row.request_id);
+      HOLDS(!known.held && (row.flags & BERTH_ROW_HELD) == 0);
       // With a cache a context begins behind what is found, at least one token before its end.
       if (e.kind == BERTH_ENTRY_CONTEXT && known.next_position == 0) {
         HOLDS(e.position == row.cached_tokens && e.position < row.prompt_tokens);
@@ -518,13 +544,27 @@ class Ops {
   void collect() {
     const std::vector<berth_entry> &batch = flying_.at(it().due_slot);
     HOLDS(it().due == static_cast<int32_t>(batch.size()));
+    const bool lost = in_.one_in(15);
+    if (lost) {
+      voided_ = it().due_slot;
+      voided_batch_ = batch;
+    }
     for (int32_t i = 0; i < it().due; ++i) {
       HOLDS(core_.result(it().due_slot, i) == 0);
       const berth_entry &e = batch[static_cast<size_t>(i)];
       if (e.kind == BERTH_ENTRY_DUMMY) continue;
       const berth_row &row = core_.row(e.row);
       const bool makes_token = e.kind == BERTH_ENTRY_GENERATION || e.position + e.tokens == row.prompt_tokens;
-      HOLDS(core_.memory.token_stride == 0 || core_.sampled(it().due_slot, i) == -1);
+      HOLDS(core_.sampled(it().due_slot, i) == -1);
+      if (lost) {
+        core_.result(it().due_slot, i) = BERTH_RESULT_VOID;
+        continue;
+      }
+      if (in_.one_in(20)) {
+        core_.result(it().due_slot, i) = BERTH_RESULT_FAILED;
+        live_.at(row.request_id).failed = true;
+        continue;
+      }
       if (makes_token && !in_.one_in(9)) core_.sampled(it().due_slot, i) = in_.between(0, 2);
       if (makes_token && in_.one_in(7)) {
         core_.result(it().due_slot, i) = 1;
@@ -631,6 +671,7 @@ class Ops {
         if ((r.flags & BERTH_ROW_LIVE) == 0) continue;
         if (r.flags & BERTH_ROW_HELD) {
           core_.change(r.request_id, row, BERTH_CHANGE_RESUME);
+          live_.at(r.request_id).held = false;
         } else if (r.state == BERTH_STATE_GENERATION_TRANSFER) {
           core_.change(r.request_id, row, BERTH_CHANGE_ARRIVED);
         } else if (r.flags & BERTH_ROW_ENCODER_RUNNING) {
@@ -638,6 +679,7 @@ class Ops {
         }
       }
       iterate(true, false, false);
+      break_batches();
     }
     HOLDS(it().seats_used == 0 && it().leases_used == 0 && it().pages_used == 0);
     HOLDS(it().routable == 0 && it().retiring == 0);
@@ -650,6 +692,8 @@ class Ops {
   std::map<uint64_t, Known> live_;
   std::map<int32_t, std::vector<berth_entry>> flying_;  // by ring slot: launched, not settled
   std::vector<berth_entry> next_batch_;
+  int32_t voided_ = -1;  // slot of the batch whose results were void in the last iteration
+  std::vector<berth_entry> voided_batch_;
   uint64_t last_id_ = 0;
   int32_t stale_ = 0;
   bool selected_ = false;  // by select_anything()

@@ -103,8 +103,12 @@ public final class Batch {
 
   /** Says, between Collect and Collected, that the sequence at a position ends with this token. */
   public void stop(BatchPosition position) {
-    core.stop(slot, check(position.index()));
-    engine.stopped(position.index());
+    stop(position.index());
+  }
+
+  void stop(int position) {
+    core.stop(slot, check(position));
+    engine.stopped(position);
   }
 
   /**
@@ -114,10 +118,14 @@ public final class Batch {
    * @param token 0 or more
    */
   public void sampled(BatchPosition position, int token) {
+    sampled(position.index(), token);
+  }
+
+  void sampled(int position, int token) {
     if (token < 0) {
       throw new BerthException(Code.ARGUMENT, "token " + token + ": 0 or more");
     }
-    core.sampled(slot, check(position.index()), token);
+    core.sampled(slot, check(position), token);
   }
 
   /**
@@ -125,8 +133,12 @@ public final class Batch {
    * token. On every stage alike.
    */
   public void fail(BatchPosition position) {
-    core.fail(slot, check(position.index()));
-    engine.failed(position.index());
+    fail(position.index());
+  }
+
+  void fail(int position) {
+    core.fail(slot, check(position));
+    engine.failed(position);
   }
 
   /** The token that a position made, as it was said; -1 if nobody said. */

@@ -2,7 +2,6 @@
 package dev.berth.engine;
 
 import dev.berth.BerthException;
-import dev.berth.id.BatchPosition;
 
 /**
  * What came of a batch, said position by position while it is collected; on every stage of a rank
@@ -23,16 +22,16 @@ public final class BatchResults {
    * @throws BerthException ARGUMENT for a negative token
    */
   public void token(int position, int token) {
-    view.batch().sampled(new BatchPosition(position), token);
+    view.batch().sampled(position, token);
   }
 
   /** The sequence at a position ends with the token that it made. */
   public void end(int position) {
-    view.batch().stop(new BatchPosition(position));
+    view.batch().stop(position);
   }
 
   /** The sequence at a position fails, without a token; the others of the batch go on. */
   public void fail(int position) {
-    view.batch().fail(new BatchPosition(position));
+    view.batch().fail(position);
   }
 }

@@ -3,8 +3,8 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
+import dev.berth.request.Prompt;
 import dev.berth.request.Request;
-import dev.berth.request.SchedulingParams;
 import dev.berth.route.MatchSource;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
@@ -79,9 +79,10 @@ public final class Engine implements AutoCloseable {
   private final Inbox inbox;
   private final int mostWaiting;
   private final int vocabulary;
-  private final int longest;
+  private final long longest;
+  private final int targetRanks;
   private final Executor callbacks;
-  private final SubmitOptions defaults;
+  private final RequestHandle.Origin byDefault;
   private final Set<Long> adapters = ConcurrentHashMap.newKeySet();
   private final Queue<Control> controls = new ConcurrentLinkedQueue<>();
   private final Object ranksLock = new Object();
@@ -127,9 +128,13 @@ public final class Engine implements AutoCloseable {
     this.limits = new Limits(config.plan().admissionCap(), builder.waiting);
     this.inbox = new Inbox(builder.waiting);
     this.vocabulary = builder.vocabulary;
-    this.longest = config.plan().shape().maxSeqLen();
+    int longestPlanned = config.plan().shape().maxSeqLen();
+    this.longest = longestPlanned > 0 ? longestPlanned : Long.MAX_VALUE;
+    // Without attention DP a target rank means nothing.
+    boolean attentionDp = config.plan().shape().attentionDp();
+    this.targetRanks = attentionDp ? config.ranks() : Integer.MAX_VALUE;
     this.callbacks = builder.callbacks;
-    this.defaults = builder.defaults;
+    this.byDefault = new RequestHandle.Origin(this, builder.defaults);
     this.adapters.addAll(builder.adapters);
     this.live = new AtomicLongArray(config.ranks());
     this.byRow = new @Nullable TokenStream[config.ranks()][];
@@ -147,6 +152,17 @@ public final class Engine implements AutoCloseable {
     builder.tap.ifPresent(group::listen);
   }
 
+  /**
+   * Does for servers what the first iterations would do: finds and loads the native library, links
+   * its functions, compiles routers and the loop. Takes a second or so, once; what comes after it
+   * in this JVM finds all of that done. Leaves nothing behind.
+   *
+   * @throws BerthException UNAVAILABLE if the native library can't be had
+   */
+  public static void preload() {
+    Warmup.run();
+  }
+
   /** Starts with every default: see {@link Builder}. */
   public static Builder builder(EngineConfig config) {
     return new Builder(config);
@@ -156,7 +172,7 @@ public final class Engine implements AutoCloseable {
 
   /** As {@link #submit(Request, SubmitOptions)}, with the engine's default options. */
   public RequestHandle submit(Request request) {
-    return submit(request, defaults);
+    return submit(request, byDefault);
   }
 
   /**
@@ -166,7 +182,11 @@ public final class Engine implements AutoCloseable {
    * as {@link Ending.Refused} too.
    */
   public RequestHandle submit(Request request, SubmitOptions options) {
-    var handle = new RequestHandle(this, request, options);
+    return submit(request, new RequestHandle.Origin(this, options));
+  }
+
+  private RequestHandle submit(Request request, RequestHandle.Origin origin) {
+    var handle = new RequestHandle(origin, request);
     Phase at = phase;
     if (at != Phase.OPEN) {
       return handle.refuse(at == Phase.DRAINING ? Submission.DRAINING : Submission.CLOSED);
@@ -184,34 +204,39 @@ public final class Engine implements AutoCloseable {
     return handle;
   }
 
-  /** What a request itself says against it, whatever the ranks hold. */
+  /** What a request itself says against it, whatever the ranks hold. In its submitter's time. */
   private Submission examine(Request request) {
-    if (request.promptTokens() < 1) {
+    int prompt = request.promptTokens();
+    if (prompt < 1) {
       return refused(Submission.Reason.PROMPT, 1, 0, "a prompt without a token");
     }
-    long length = (long) request.promptTokens() + request.maxNewTokens();
-    if (longest > 0 && length > longest) {
+    long length = (long) prompt + request.maxNewTokens();
+    if (length > longest) {
       return refused(
           Submission.Reason.LENGTH,
           length,
           longest,
           "prompt and output of %d tokens, a sequence has %d".formatted(length, longest));
     }
-    SchedulingParams wishes = request.scheduling();
-    if (wishes.targetRank() >= config.ranks() && config.plan().shape().attentionDp()) {
+    int target = request.scheduling().targetRank();
+    if (target >= targetRanks) {
       return refused(
           Submission.Reason.TARGET_RANK,
-          wishes.targetRank(),
-          config.ranks(),
-          "rank %d of %d".formatted(wishes.targetRank(), config.ranks()));
+          target,
+          targetRanks,
+          "rank %d of %d".formatted(target, targetRanks));
     }
-    var adapter = request.prompt().adapter();
+    return request.prompt().isUnknown() ? Submission.ACCEPTED : examine(request.prompt());
+  }
+
+  private Submission examine(Prompt prompt) {
+    var adapter = prompt.adapter();
     if (adapter.isPresent() && !adapters.contains(adapter.getAsLong())) {
       return refused(Submission.Reason.ADAPTER, 0, 0, "adapter " + adapter.getAsLong());
     }
-    int outside = request.prompt().firstOutside(vocabulary);
+    int outside = prompt.firstOutside(vocabulary);
     if (outside >= 0) {
-      int token = request.prompt().token(outside);
+      int token = prompt.token(outside);
       return refused(
           Submission.Reason.TOKEN,
           token,
@@ -455,6 +480,16 @@ public final class Engine implements AutoCloseable {
     return waiting;
   }
 
+  /**
+   * What a caller's own loop needs of a rank: its KV cache and the table of its requests, to be
+   * read between {@link #step} and {@link #commit}.
+   *
+   * @throws BerthException ARGUMENT if there is no such rank or stage
+   */
+  public RankSetup setup(int rank, int stage) {
+    return group.engine(rank, stage).setup();
+  }
+
   /** What the engine was made from. */
   public EngineConfig config() {
     return config;
@@ -589,8 +624,12 @@ public final class Engine implements AutoCloseable {
       for (int stage = 0; stage < config.stages(); stage++) {
         for (int rank = 0; rank < config.ranks(); rank++) {
           RankEngine engine = group.engine(rank, stage);
-          engine.launchView().ifPresent(plan::launch);
-          engine.dueView().ifPresent(plan::due);
+          if (engine.launchSlot() >= 0) {
+            plan.launch(engine.view(engine.launchSlot()));
+          }
+          if (engine.dueSlot() >= 0) {
+            plan.due(engine.view(engine.dueSlot()));
+          }
         }
       }
       result.begin(plan);
@@ -618,8 +657,8 @@ public final class Engine implements AutoCloseable {
     out = false;
     result.close();
     VarHandle.fullFence(); // tokens before the look at who waits for them
-    for (TokenStream stream : fresh) {
-      stream.tell();
+    for (int i = 0; i < fresh.size(); i++) {
+      fresh.get(i).tell();
     }
     fresh.clear();
     boolean moved = endWhatHasEnded() | group.admission().admitted() > 0;
@@ -634,7 +673,8 @@ public final class Engine implements AutoCloseable {
 
   /** Is there more in these batches than padding? */
   private static boolean anyReal(List<BatchView> batches) {
-    for (BatchView batch : batches) {
+    for (int i = 0; i < batches.size(); i++) {
+      BatchView batch = batches.get(i);
       if (batch.size() > 1 || batch.kind(0) != Batch.Kind.DUMMY) {
         return true;
       }
@@ -681,8 +721,7 @@ public final class Engine implements AutoCloseable {
     Request request = handle.request();
     if (byId.containsKey(request.id())) {
       stoppedWaiting++;
-      refuse(
-          handle,
+      handle.refuse(
           refused(Submission.Reason.DUPLICATE, 0, 0, "a request %d lives".formatted(request.id())));
       return;
     }
@@ -690,7 +729,7 @@ public final class Engine implements AutoCloseable {
     Submission verdict = offer(request.withTag(number));
     if (!(verdict instanceof Submission.Accepted)) {
       stoppedWaiting++;
-      refuse(handle, verdict);
+      handle.refuse(verdict);
       return;
     }
     enter(new LiveRequest(handle, number));
@@ -727,10 +766,6 @@ public final class Engine implements AutoCloseable {
     }
   }
 
-  private static void refuse(RequestHandle handle, Submission why) {
-    handle.end(new Ending.Refused(why), List.of());
-  }
-
   private void enter(LiveRequest live) {
     if (freeCount > 0) {
       freeCount--;
@@ -743,7 +778,7 @@ public final class Engine implements AutoCloseable {
     }
     byNumber[live.number] = live;
     byId.put(live.handle.id(), live);
-    live.handle.live = live;
+    live.handle.live(live);
     SubmitOptions options = live.handle.options();
     live.totalDue = after(options.totalMicros());
     long queueDue = after(options.queueMicros());
@@ -766,12 +801,12 @@ public final class Engine implements AutoCloseable {
     }
     RequestHandle handle = inbox.takeCancelled();
     while (handle != null) {
-      LiveRequest live = handle.live;
+      LiveRequest live = handle.live();
       if (live != null) {
         end(live, new Ending.Cancelled(Ending.By.CALLER));
       } // else it is still to be looked at, or over
-      RequestHandle next = handle.nextCancelled;
-      handle.nextCancelled = null;
+      RequestHandle next = handle.nextCancelled();
+      handle.nextCancelled(null);
       handle = next;
     }
   }
@@ -816,7 +851,7 @@ public final class Engine implements AutoCloseable {
   /** Tells a sequence's row to end; nothing that it makes from now on is anybody's. */
   private void tell(TokenStream stream) {
     stream.closed = true;
-    LiveRequest live = Objects.requireNonNull(stream.handle().live);
+    LiveRequest live = Objects.requireNonNull(stream.handle().live());
     if (group.engine(live.rank).changeRoom() == 0) {
       untold.add(stream);
       return;
@@ -864,7 +899,7 @@ public final class Engine implements AutoCloseable {
 
   /** False: there is nothing to mind any more. */
   private boolean mind(TokenStream stream) {
-    LiveRequest live = stream.handle().live;
+    LiveRequest live = stream.handle().live();
     if (live == null || stream.closed && !stream.overrun || stream.row < 0) {
       return false;
     }
@@ -948,13 +983,24 @@ public final class Engine implements AutoCloseable {
         stream.closed = true;
         continue;
       }
-      LiveRequest live = Objects.requireNonNull(stream.handle().live);
+      LiveRequest live = Objects.requireNonNull(stream.handle().live());
       int token = batch.token(i);
       stream.made++;
       if (token >= 0) {
         hand(stream, token, live);
       }
       if (batch.stops(i) || stream.made >= outputTokens(live.handle.request())) {
+        stream.closed = true;
+      }
+    }
+  }
+
+  /** The results of a batch are lost: what its requests make in the batch behind it is nobody's. */
+  private void closeAll(RankEngine engine, Batch batch) {
+    @Nullable TokenStream[] rows = byRow[engine.rank()];
+    for (int i = 0; i < batch.size(); i++) {
+      TokenStream stream = rows[batch.row(i)];
+      if (stream != null) {
         stream.closed = true;
       }
     }
@@ -993,7 +1039,7 @@ public final class Engine implements AutoCloseable {
         TokenStream stream = Objects.requireNonNull(byRow[rank][row]);
         byRow[rank][row] = null;
         stream.row = -1;
-        LiveRequest live = Objects.requireNonNull(stream.handle().live);
+        LiveRequest live = Objects.requireNonNull(stream.handle().live());
         EndKind kind = engine.endedKind(i);
         boolean first = kind == EndKind.FAILED && !live.told();
         if (first) {
@@ -1033,7 +1079,7 @@ public final class Engine implements AutoCloseable {
     byId.remove(live.handle.id());
     byNumber[live.number] = null;
     freeNumbers[freeCount++] = live.number;
-    live.handle.live = null;
+    live.handle.live(null);
   }
 
   // ---- the end
@@ -1284,6 +1330,7 @@ public final class Engine implements AutoCloseable {
         inner.collect(engine, batch);
       } catch (BrokenBatchException e) {
         broken[engine.rank()] = e;
+        closeAll(engine, batch);
         throw e;
       }
       if (engine.stage() == 0) {

@@ -92,7 +92,7 @@ final class Inbox {
     @Nullable RequestHandle first;
     do {
       first = cancelled;
-      handle.nextCancelled = first;
+      handle.nextCancelled(first);
     } while (!CANCELLED.compareAndSet(this, first, handle));
     wakeSleeper();
   }

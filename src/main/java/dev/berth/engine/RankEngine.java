@@ -594,16 +594,14 @@ public final class RankEngine implements AutoCloseable {
     return views[slot];
   }
 
-  /** The batch whose results this iteration settles, after a vote; empty if there is none. */
-  Optional<BatchView> dueView() {
-    return core.due() > 0 && !broken[core.dueSlot()]
-        ? Optional.of(views[core.dueSlot()])
-        : Optional.empty();
+  /** Slot of the batch that is to be launched, after a vote; -1: none is. */
+  int launchSlot() {
+    return core.launched() ? core.launchedSlot() : -1;
   }
 
-  /** The batch that is to be launched, after a vote; empty if none is. */
-  Optional<BatchView> launchView() {
-    return core.launched() ? Optional.of(views[core.launchedSlot()]) : Optional.empty();
+  /** Slot of the batch whose results this iteration settles, after a vote; -1: there is none. */
+  int dueSlot() {
+    return core.due() > 0 && !broken[core.dueSlot()] ? core.dueSlot() : -1;
   }
 
   /** Sequences that are here in any way: with a row or without, retiring ones too. */

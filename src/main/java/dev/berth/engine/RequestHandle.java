@@ -19,42 +19,66 @@ import org.jspecify.annotations.Nullable;
  * reader that each {@link TokenStream} has.
  */
 public final class RequestHandle {
+  private static final VarHandle SIDE;
   private static final VarHandle RESULT;
   private static final VarHandle FUTURE;
-  private static final VarHandle STREAMS;
   private static final VarHandle CANCELLED;
 
   static {
     try {
       MethodHandles.Lookup lookup = MethodHandles.lookup();
-      RESULT = lookup.findVarHandle(RequestHandle.class, "result", RequestResult.class);
-      FUTURE = lookup.findVarHandle(RequestHandle.class, "future", CompletableFuture.class);
-      STREAMS = lookup.findVarHandle(RequestHandle.class, "streams", TokenStream[].class);
-      CANCELLED = lookup.findVarHandle(RequestHandle.class, "cancelled", boolean.class);
+      SIDE = lookup.findVarHandle(RequestHandle.class, "side", Side.class);
+      RESULT = lookup.findVarHandle(Side.class, "result", RequestResult.class);
+      FUTURE = lookup.findVarHandle(Side.class, "future", CompletableFuture.class);
+      CANCELLED = lookup.findVarHandle(Side.class, "cancelled", boolean.class);
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
   }
 
-  private final Engine engine;
+  /** Where a request came in, and with what options. */
+  record Origin(Engine engine, SubmitOptions options) {}
+
+  /**
+   * All that a submitter doesn't need, made by whoever needs it first: a handle is made for every
+   * request, in the time of its submitter.
+   */
+  private static final class Side {
+    private final TokenStream[] streams;
+    private volatile @Nullable RequestResult result;
+    private volatile @Nullable CompletableFuture<RequestResult> future;
+    private volatile boolean cancelled;
+
+    /** The next one in the engine's list of cancellations. */
+    private @Nullable RequestHandle nextCancelled;
+
+    /** What the engine keeps of it from its first look at it to its end. */
+    private @Nullable LiveRequest live;
+
+    Side(RequestHandle handle) {
+      streams = new TokenStream[1 + handle.request.children()];
+      for (int child = 0; child < streams.length; child++) {
+        streams[child] = new TokenStream(handle, child);
+      }
+    }
+  }
+
+  private final Origin origin;
   private final Request request;
-  private final SubmitOptions options;
-  private Submission submission = Submission.ACCEPTED;
-  private volatile @Nullable RequestResult result;
-  private volatile @Nullable CompletableFuture<RequestResult> future;
-  private volatile TokenStream @Nullable [] streams;
-  private volatile boolean cancelled;
+  private volatile @Nullable Side side;
 
-  /** The next one in the engine's list of cancellations. */
-  @Nullable RequestHandle nextCancelled;
-
-  /** What the engine keeps of it from its first look at it to its end. */
-  @Nullable LiveRequest live;
-
-  RequestHandle(Engine engine, Request request, SubmitOptions options) {
-    this.engine = engine;
+  RequestHandle(Origin origin, Request request) {
+    this.origin = origin;
     this.request = request;
-    this.options = options;
+  }
+
+  private Side side() {
+    Side mine = side;
+    if (mine == null) {
+      SIDE.compareAndSet(this, null, new Side(this));
+      mine = Objects.requireNonNull(side);
+    }
+    return mine;
   }
 
   /** What was submitted. */
@@ -69,31 +93,40 @@ public final class RequestHandle {
 
   /** What it was submitted with. */
   public SubmitOptions options() {
-    return options;
+    return origin.options();
   }
 
-  /** What {@link Engine#submit} said. Anything but Accepted is the request's end too. */
+  /**
+   * What the engine says to it: at first what {@link Engine#submit} said. Anything but Accepted is
+   * the request's end too.
+   */
   public Submission submission() {
-    return submission;
+    Side mine = side;
+    RequestResult last = mine == null ? null : mine.result;
+    return last != null && last.ending() instanceof Ending.Refused(Submission why)
+        ? why
+        : Submission.ACCEPTED;
   }
 
   /** The end of the request. Completed on the engine's executor for callbacks, or by the caller. */
   public CompletionStage<RequestResult> result() {
-    CompletableFuture<RequestResult> mine = future;
-    if (mine == null) {
-      var made = new CompletableFuture<RequestResult>();
-      mine = FUTURE.compareAndSet(this, null, made) ? made : future;
+    Side mine = side();
+    CompletableFuture<RequestResult> stage = mine.future;
+    if (stage == null) {
+      FUTURE.compareAndSet(mine, null, new CompletableFuture<RequestResult>());
+      stage = Objects.requireNonNull(mine.future);
     }
-    RequestResult known = result;
-    if (known != null && mine != null) {
-      mine.complete(known);
+    RequestResult known = mine.result;
+    if (known != null) {
+      stage.complete(known);
     }
-    return Objects.requireNonNull(mine).minimalCompletionStage();
+    return stage.minimalCompletionStage();
   }
 
   /** The end of the request, once it has come. */
   public Optional<RequestResult> ended() {
-    return Optional.ofNullable(result);
+    Side mine = side;
+    return mine == null ? Optional.empty() : Optional.ofNullable(mine.result);
   }
 
   /** The output of the first sequence. */
@@ -112,60 +145,69 @@ public final class RequestHandle {
       throw new BerthException(
           Code.ARGUMENT, "sequence %d of %d".formatted(child, 1L + request.children()));
     }
-    return streams()[child];
+    return side().streams[child];
   }
 
   /** Ends the request, wherever it is. Once more does nothing. */
   public void cancel() {
-    if (result == null && CANCELLED.compareAndSet(this, false, true)) {
-      engine.cancel(this);
+    Side mine = side();
+    if (mine.result == null && CANCELLED.compareAndSet(mine, false, true)) {
+      origin.engine().cancel(this);
     }
   }
 
   // ------------------------------------------------------------------------------ the engine
 
   Engine engine() {
-    return engine;
+    return origin.engine();
   }
 
   boolean isCancelled() {
-    return cancelled;
+    Side mine = side;
+    return mine != null && mine.cancelled;
+  }
+
+  @Nullable RequestHandle nextCancelled() {
+    return side().nextCancelled;
+  }
+
+  void nextCancelled(@Nullable RequestHandle next) {
+    side().nextCancelled = next;
+  }
+
+  @Nullable LiveRequest live() {
+    return side().live;
+  }
+
+  void live(@Nullable LiveRequest request) {
+    side().live = request;
   }
 
   TokenStream[] streams() {
-    TokenStream[] mine = streams;
-    if (mine == null) {
-      var made = new TokenStream[1 + request.children()];
-      for (int child = 0; child < made.length; child++) {
-        made[child] = new TokenStream(this, child);
-      }
-      STREAMS.compareAndSet(this, null, made);
-      mine = Objects.requireNonNull(streams);
-    }
-    return mine;
+    return side().streams;
   }
 
-  /** The engine never took it. */
+  /** The engine doesn't take it. */
   RequestHandle refuse(Submission why) {
-    submission = why;
     end(new Ending.Refused(why), List.of());
     return this;
   }
 
   /** Ends the request, if it hasn't ended. The first one to say so is right. */
   boolean end(Ending ending, List<Integer> outputTokens) {
+    Side mine = side();
     var last = new RequestResult(request.id(), request.tag(), ending, outputTokens);
-    if (!RESULT.compareAndSet(this, null, last)) {
+    if (!RESULT.compareAndSet(mine, null, last)) {
       return false;
     }
-    for (TokenStream stream : streams()) {
+    for (TokenStream stream : mine.streams) {
       if (stream.ending().isEmpty()) {
         stream.end(ending);
       }
     }
-    CompletableFuture<RequestResult> waiting = future;
+    CompletableFuture<RequestResult> waiting = mine.future;
     if (waiting != null) {
-      engine.call(() -> waiting.complete(last));
+      origin.engine().call(() -> waiting.complete(last));
     }
     return true;
   }

@@ -3,7 +3,6 @@ package dev.berth.engine;
 
 import dev.berth.BerthException;
 import dev.berth.BerthException.Code;
-import dev.berth.id.BatchPosition;
 import java.util.Arrays;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
@@ -34,7 +33,8 @@ public final class StepResult {
   /** A new plan is out. */
   void begin(StepPlan plan) {
     open = true;
-    for (BatchView due : plan.dues()) {
+    for (int i = 0; i < plan.dues().size(); i++) {
+      BatchView due = plan.dues().get(i);
       Arrays.fill(words[frame(due)], 0, due.size(), (byte) 0);
     }
   }
@@ -119,9 +119,9 @@ public final class StepResult {
       byte[] said = words[frame(engine)];
       for (int position = 0; position < batch.size(); position++) {
         if ((said[position] & FAIL) != 0) {
-          batch.fail(new BatchPosition(position));
+          batch.fail(position);
         } else if ((said[position] & END) != 0) {
-          batch.stop(new BatchPosition(position));
+          batch.stop(position);
         }
       }
     }

@@ -66,6 +66,12 @@ public final class Prompt {
     return new Prompt(runs, each, size, adapter, OptionalLong.of(value));
   }
 
+  /** True for {@link #UNKNOWN} itself. */
+  @SuppressWarnings("ReferenceEquality")
+  public boolean isUnknown() {
+    return this == UNKNOWN;
+  }
+
   /** How many tokens are known: all or none. */
   public int size() {
     return size;

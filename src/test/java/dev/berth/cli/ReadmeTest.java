@@ -34,4 +34,26 @@ class ReadmeTest {
     }
     assertThat(outputs).isPositive();
   }
+
+  private static final Pattern CODE =
+      Pattern.compile("<!-- code: ([^\\n]+) -->\\n```java\\n(.*?)\\n```\\n", Pattern.DOTALL);
+
+  /** What is compiled and run stands between two lines of a test. */
+  private static final Pattern SHOWN =
+      Pattern.compile("// shown in the README\\n(.*?)\\n\\s*// to here\\n", Pattern.DOTALL);
+
+  @Test
+  void theCodeInTheReadmeIsCodeThatATestRuns() throws IOException {
+    Path root = Path.of(System.getProperty("berth.test.basedir", "."));
+    Matcher shown = CODE.matcher(Files.readString(root.resolve("README.md")));
+    int examples = 0;
+    while (shown.find()) {
+      Matcher real = SHOWN.matcher(Files.readString(root.resolve(shown.group(1))));
+      assertThat(real.find()).isTrue();
+      assertThat(shown.group(2)).isEqualTo(real.group(1).stripIndent());
+      assertThat(shown.group(2).lines().count()).isLessThanOrEqualTo(22);
+      examples++;
+    }
+    assertThat(examples).isPositive();
+  }
 }

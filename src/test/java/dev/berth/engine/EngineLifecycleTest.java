@@ -90,6 +90,8 @@ class EngineLifecycleTest {
         RequestHandle next = engine.submit(several(2, 0, 3));
         step(engine, 0);
         assertThat(engine.live()).isEqualTo(8);
+        step(engine, 0);
+        assertThat(engine.waiting()).isEqualTo(1);
         assertThat(next.ended()).as("the budget of 8 is taken by 8 sequences").isEmpty();
         run(engine);
         assertThat(big.ended().orElseThrow().outputTokens()).isEqualTo(Collections.nCopies(8, 3));

@@ -165,6 +165,17 @@ class EngineTest {
     }
 
     @Test
+    void findsEverythingDoneAfterAPreload() {
+      Engine.preload();
+      Engine.preload();
+      try (Engine engine = Engine.builder(config()).open()) {
+        RequestHandle handle = engine.submit(Request.of(7, 5, 4));
+        run(engine);
+        assertThat(ending(handle)).isEqualTo(Ending.FINISHED);
+      }
+    }
+
+    @Test
     void givesItsIdBackWhenItHasEnded() {
       try (Engine engine = Engine.builder(config()).open()) {
         for (int i = 0; i < 5; i++) {
@@ -520,6 +531,9 @@ class EngineTest {
             assertThat(ending(handles.get(rank)))
                 .isInstanceOfSatisfying(
                     Ending.Failed.class, e -> assertThat(e.cause()).contains(cause));
+            assertThat(handles.get(rank).ended().orElseThrow().outputTokens())
+                .as("what was lost isn't counted")
+                .containsExactly(read(handles.get(rank).tokens()).size());
           } else {
             assertThat(ending(handles.get(rank))).as("rank %d", rank).isEqualTo(Ending.FINISHED);
             assertThat(read(handles.get(rank).tokens())).hasSize(8);

@@ -10,6 +10,7 @@ import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import dev.berth.request.Request;
 import dev.berth.route.AllocatedBytes;
+import java.util.ArrayList;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -55,6 +56,50 @@ class SteadyStateTest {
             }
           });
       assertThat(bytes).isLessThan(ITERATIONS);
+    }
+  }
+
+  /** With readers that keep up, and columns that a model asks for. */
+  @Test
+  void anIterationOfAServingEngineAllocatesNothing() {
+    var shape =
+        WorkerShape.builder(16).ranks(4).maxNumTokens(512).with(Trait.ATTENTION_DP, Trait.OVERLAP);
+    SeatPlan plan = SeatPlan.of(shape.build(), SeatPolicy.UNIFIED).orThrow();
+    EngineConfig config = EngineConfig.of(plan, WorkerRole.AGGREGATED);
+    try (Engine engine = Engine.builder(config).open()) {
+      var handles = new ArrayList<RequestHandle>();
+      for (int id = 0; id < 64; id++) {
+        handles.add(engine.submit(Request.of(id, 1 + id % 8, 1 << 20)));
+      }
+      for (int i = 0; i < 20_000; i++) {
+        serve(engine, handles);
+      }
+      assertThat(engine.live()).isEqualTo(64);
+      long bytes =
+          AllocatedBytes.by(() -> {
+            for (int i = 0; i < ITERATIONS; i++) {
+              serve(engine, handles);
+            }
+          });
+      assertThat(bytes).isLessThan(ITERATIONS);
+    }
+  }
+
+  private static void serve(Engine engine, ArrayList<RequestHandle> handles) {
+    StepPlan plan = engine.step(0);
+    for (int n = 0; n < plan.launches().size(); n++) {
+      plan.launches().get(n).seats();
+    }
+    for (int n = 0; n < plan.dues().size(); n++) {
+      BatchView batch = plan.dues().get(n);
+      for (int i = 0; i < batch.size(); i++) {
+        plan.result().token(batch, i, i);
+      }
+    }
+    engine.commit(plan.result());
+    for (int i = 0; i < handles.size(); i++) {
+      TokenStream tokens = handles.get(i).tokens();
+      while (tokens.poll() >= 0) {}
     }
   }
 

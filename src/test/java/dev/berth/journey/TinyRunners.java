@@ -178,6 +178,11 @@ public final class TinyRunners implements ModelRunner.Factory {
     }
   }
 
+  /** The tokens that a batch made, by position. */
+  int[] sampled(BatchView batch) {
+    return Objects.requireNonNull(sampled.get(batch.rank() + "/" + batch.slot()));
+  }
+
   void swapSeats(int a, int b) {
     TinyTransformer.SamplerRow row = samplers[0][a];
     samplers[0][a] = samplers[0][b];
