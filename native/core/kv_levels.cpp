@@ -386,7 +386,7 @@ Status KvCache::bring_up(Sequence &s, int32_t level, const Needs &extra, berth_k
   }
   if (op.ticket != 0) return Status::kPending;
   // Others may have brought up what it shares, too.
-  for (int32_t l = 0; l < life_cycles(); ++l) {
+  for (int32_t l = 0; s.in_index > 0 && l < life_cycles(); ++l) {
     if (life(l).state()) continue;
     int32_t *list = pages(s, 0, l);
     for (int32_t b = 0; b < s.in_index; ++b) {
