@@ -105,8 +105,7 @@ public final class NativeKv extends Exclusive {
     this.address = address;
     this.owner = owner;
     this.memory =
-        CLEANER.register(
-            this, owner == Owner.NONE ? () -> destroy(scope, address) : () -> {});
+        CLEANER.register(this, owner == Owner.NONE ? () -> destroy(scope, address) : () -> {});
     this.scope = scope;
     this.maxBlocks = c.maxBlocks();
     this.sequences = c.sequences();

@@ -138,7 +138,8 @@ public final class NativeSlots extends Exclusive {
     enter();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment reusable = arena.allocate(ValueLayout.JAVA_INT);
-      Status.check(BerthNative.berth_slots_complete(address, epoch, reusable), "complete " + name());
+      Status.check(
+          BerthNative.berth_slots_complete(address, epoch, reusable), "complete " + name());
       return reusable.get(ValueLayout.JAVA_INT, 0);
     } finally {
       leave();
