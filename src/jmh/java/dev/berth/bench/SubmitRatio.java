@@ -35,6 +35,7 @@ public final class SubmitRatio {
   private static final int WARMUP = SHORT ? 0 : 20;
 
   /** What the queue carries. */
+  @SuppressWarnings("UnusedVariable") // what matters is that they are written
   private static final class Message {
     final Request request;
     volatile Object answer = "";
@@ -100,7 +101,7 @@ public final class SubmitRatio {
             requests,
             request -> {
               RequestHandle handle = engine.submit(request);
-              return handle.submission() == Submission.ACCEPTED;
+              return handle.submission().equals(Submission.ACCEPTED);
             });
     engine.closeNow();
     return nanos;
