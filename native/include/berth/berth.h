@@ -482,6 +482,8 @@ typedef struct berth_core_memory {
   int32_t reserved_leases;
   int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
   uint64_t encode_address;  /* int32_t[rows]: rows */
+  int32_t table_rows;       /* of the block tables, for requests: as leases; 0: pages are only counted */
+  int32_t zero;
 } berth_core_memory;
 
 /*

@@ -146,13 +146,20 @@ public record EngineConfig(
     if (!reasons.isEmpty()) {
       throw new BerthException(Code.CONFIGURATION, String.join("; ", reasons));
     }
+    tooLarge(plan, cap)
+        .ifPresent(reason -> {
+          throw new BerthException(Code.CONFIGURATION, reason);
+        });
+  }
+
+  /** Why a rank's core has no room for what a plan lets in, if it has none. */
+  public static Optional<String> tooLarge(SeatPlan plan, RankCap cap) {
     long held = held(plan, cap);
-    if (held > MOST_ROWS) {
-      throw new BerthException(
-          Code.CONFIGURATION,
-          "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
-              .formatted(held, MOST_ROWS));
-    }
+    return held <= MOST_ROWS
+        ? Optional.empty()
+        : Optional.of(
+            "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
+                .formatted(held, MOST_ROWS));
   }
 
   /** The same engine with another order of the waiting queue. */

@@ -62,7 +62,7 @@ public interface GroupTap {
   default void cancelled(long id, boolean waited) {}
 
   /** What follows warms up, or doesn't any more. */
-  default void warmUp(WarmUp phase) {}
+  default void warmUp(FillWarmUp phase) {}
 
   /** An engine was told about a row. */
   default void changed(RankEngine engine, Change change, int row, long requestId) {}

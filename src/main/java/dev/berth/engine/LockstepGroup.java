@@ -173,7 +173,7 @@ public final class LockstepGroup implements AutoCloseable {
   }
 
   /** Whether what is offered from now on only warms the worker up. */
-  public void warmUp(WarmUp phase) {
+  public void warmUp(FillWarmUp phase) {
     touched = true;
     for (RankEngine engine : engines) {
       engine.warmUp(phase);

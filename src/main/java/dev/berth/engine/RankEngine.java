@@ -89,7 +89,7 @@ public final class RankEngine implements AutoCloseable {
   private Phase phase = Phase.READY;
   private long sequence;
   private int arrivals;
-  private WarmUp warmUp = WarmUp.OFF;
+  private FillWarmUp warmUp = FillWarmUp.OFF;
   private boolean canQueue;
   private DummyRole dummyRole = DummyRole.GENERATION;
   private final BatchWait encoderWait;
@@ -224,7 +224,7 @@ public final class RankEngine implements AutoCloseable {
     gatherFrame[at + Payload.FILL_TRANSFER] = count(RequestState.GENERATION_TRANSFER);
     gatherFrame[at + Payload.FILL_FLAGS] =
         (admission.gateOpen() ? 0 : Payload.FILLING)
-            | (warmUp == WarmUp.ON ? Payload.WARMING_UP : 0);
+            | (warmUp == FillWarmUp.ON ? Payload.WARMING_UP : 0);
     arrivals = 0;
     phase = Phase.GATHERING;
     return needGather;
@@ -500,7 +500,7 @@ public final class RankEngine implements AutoCloseable {
   }
 
   /** From the next gather on; for all ranks it is a warm-up as long as it is for one. */
-  void warmUp(WarmUp phase) {
+  void warmUp(FillWarmUp phase) {
     warmUp = phase;
   }
 

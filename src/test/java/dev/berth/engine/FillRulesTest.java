@@ -150,7 +150,7 @@ class FillRulesTest {
   @Test
   void duringAWarmUpTheGateHoldsNothingAndCountsNothing() {
     try (var group = new LockstepGroup(filling(2, 4, 2, RULES))) {
-      group.warmUp(WarmUp.ON);
+      group.warmUp(FillWarmUp.ON);
       group.step(LockstepGroup.NO_DEVICE); // frames made before the warm-up began
       offer(group, 0, 4, 8, 2);
       step(group);
@@ -160,7 +160,7 @@ class FillRulesTest {
       assertThat(group.admission().gateOpen()).isFalse();
       assertThat(group.admission().fetched()).isZero();
       assertThat(group.launched()).isTrue();
-      group.warmUp(WarmUp.OFF);
+      group.warmUp(FillWarmUp.OFF);
       while (group.step(LockstepGroup.NO_DEVICE)) {
         assertThat(group.engine(0).resident()).isLessThan(3);
       }
@@ -271,7 +271,7 @@ class FillRulesTest {
     for (int rank = 0; rank < 2; rank++) {
       engines.add(new RankEngine(config, rank, 0, admissions.get(rank)));
     }
-    engines.get(1).warmUp(WarmUp.ON);
+    engines.get(1).warmUp(FillWarmUp.ON);
     FrameBoard board = gather(engines);
     for (RankEngine engine : engines) {
       engine.advance(new Event.Gathered(board));

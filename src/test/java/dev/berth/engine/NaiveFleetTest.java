@@ -337,7 +337,7 @@ class NaiveFleetTest {
 
     private void happenings(LockstepGroup group, FleetProbe probe, NaiveFleet model) {
       if (warmsUp && (iteration == 0 || oneIn(6))) {
-        WarmUp phase = iteration < 12 && oneIn(2) ? WarmUp.ON : WarmUp.OFF;
+        FillWarmUp phase = iteration < 12 && oneIn(2) ? FillWarmUp.ON : FillWarmUp.OFF;
         group.warmUp(phase);
         model.warmUp(phase);
       }

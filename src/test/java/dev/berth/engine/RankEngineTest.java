@@ -10,6 +10,10 @@ import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.id.BatchPosition;
 import dev.berth.internal.NativeCore.CoreConfig;
+import dev.berth.kv.KvBuffer;
+import dev.berth.kv.KvLayout;
+import dev.berth.kv.KvReach;
+import dev.berth.kv.KvSizes;
 import dev.berth.plan.KeyedBy;
 import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPolicy;
@@ -512,6 +516,29 @@ class RankEngineTest {
       assertThatThrownBy(() -> new RankEngine(config, 0, 0, admission, core(config, 16, 16, 1, 7)))
           .hasMessage("batch has 7 rows, but the plan has 8 batch positions");
       new RankEngine(config, 0, 0, admission, core(config, 16, 16, 1, 8)).close();
+    }
+
+    /** A cache brings block tables, a row a lease; an engine that counts pages has none. */
+    @Test
+    void blockTablesAreComparedWhereThereAreSome() {
+      var layout = KvLayout.plan(4, List.of(KvBuffer.of(0, KvBuffer.KEY, 64, KvReach.FULL)));
+      var config =
+          TestConfig.overlap(2, 8)
+              .tokensPerBlock(4)
+              .maxSeqLen(64)
+              .build()
+              .withKv(KvSetup.paged(layout, KvSizes.device(64)));
+      try (var group = new LockstepGroup(config)) {
+        assertThat(group.engine(0).startUp().checked())
+            .containsExactly(
+                "seat pool", "lease map", "padding lease pool", "batch", "block tables");
+      }
+      var admission = new Admission(config, 0);
+      assertThatThrownBy(() -> new RankEngine(config, 0, 0, admission, core(config, 16, 14, 3, 8)))
+          .hasMessage(
+              "lease map has 14 rows, but the plan has 16 leases;"
+                  + " padding lease pool has 3 rows, but the plan has 1 reserved leases;"
+                  + " block tables has 14 rows, but the plan has 16 leases");
     }
 
     @Test

@@ -9,7 +9,7 @@ import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
 import dev.berth.engine.FillRules;
 import dev.berth.engine.RetiringMark;
-import dev.berth.engine.WarmUp;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.WorkerRole;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
@@ -239,8 +239,8 @@ public final class NaiveFleet {
   }
 
   /** Whether a warm-up is on. */
-  public void warmUp(WarmUp phase) {
-    warming = phase == WarmUp.ON;
+  public void warmUp(FillWarmUp phase) {
+    warming = phase == FillWarmUp.ON;
   }
 
   private void frame() {

@@ -6,7 +6,7 @@ import dev.berth.engine.GroupTap.Fault;
 import dev.berth.engine.GroupTap.Hold;
 import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
-import dev.berth.engine.WarmUp;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.request.Request;
 
 /** One record of a log. */
@@ -20,7 +20,7 @@ sealed interface LogRecord {
 
   record Changed(int frame, Change change, int row, long id) implements Input {}
 
-  record WarmedUp(WarmUp phase) implements Input {}
+  record WarmedUp(FillWarmUp phase) implements Input {}
 
   record Stop(int frame, int position) implements Input {}
 

@@ -8,7 +8,7 @@ import dev.berth.engine.GroupTap.Fault;
 import dev.berth.engine.GroupTap.Hold;
 import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
-import dev.berth.engine.WarmUp;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.log.LogException.Kind;
 import dev.berth.request.WaitReason;
 import java.util.LinkedHashMap;
@@ -20,7 +20,7 @@ final class RecordReader {
   private static final Fault[] FAULTS = Fault.values();
   private static final Hold[] HOLDS = Hold.values();
   private static final Placement[] PLACEMENTS = Placement.values();
-  private static final WarmUp[] WARM_UPS = WarmUp.values();
+  private static final FillWarmUp[] WARM_UPS = FillWarmUp.values();
   private static final WaitReason[] REASONS = WaitReason.values();
   private static final int MOST_SETTINGS = 4096;
   private static final long MOST_ENGINES = 1 << 14;

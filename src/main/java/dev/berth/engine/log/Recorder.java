@@ -8,7 +8,7 @@ import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
 import dev.berth.engine.RankEngine;
-import dev.berth.engine.WarmUp;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.request.Request;
 import dev.berth.request.WaitReason;
 import java.util.Arrays;
@@ -95,7 +95,7 @@ final class Recorder implements GroupTap {
   }
 
   @Override
-  public void warmUp(WarmUp phase) {
+  public void warmUp(FillWarmUp phase) {
     head(LogFormat.WARM_UP);
     out.number(phase.ordinal());
   }
