@@ -267,16 +267,24 @@ public final class Admission {
   }
 
   private void failFast(FrameBoard board) {
-    var who = new StringJoiner(", ");
+    boolean any = false;
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
-      if (board.word(r, Payload.STUCK) != 0) {
-        who.add("rank " + (r - firstFrame));
-      }
+      any |= board.word(r, Payload.STUCK) != 0;
     }
     boolean allFetched = config.gate().active() && fetched >= config.gate().target();
-    if (config.fill().fails(held, allFetched, who.length() > 0)) {
-      throw config.fill().shortOfKv(who.toString());
+    if (config.fill().fails(held, allFetched, any)) {
+      throw config.fill().shortOfKv(whoIsStuck(board));
     }
+  }
+
+  private String whoIsStuck(FrameBoard board) {
+    var who = new StringJoiner(", ");
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      if (board.word(firstFrame + rank, Payload.STUCK) != 0) {
+        who.add("rank " + rank);
+      }
+    }
+    return who.toString();
   }
 
   private boolean holdsContexts(FrameBoard board) {

@@ -16,14 +16,15 @@ import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The transport between caches of one process: it reads the peer's pages and writes its own, page by
- * page as it is polled. All transports of a {@link Network} are for one thread.
+ * The transport between caches of one process: it reads the peer's pages and writes its own, page
+ * by page as it is polled. All transports of a {@link Network} are for one thread.
  */
 public final class InProcessTransport implements KvTransport {
   /**
    * What can be chosen.
    *
-   * @param bytesInFlight most bytes on the way from one peer, 1 or more; a single fetch may be larger
+   * @param bytesInFlight most bytes on the way from one peer, 1 or more; a single fetch may be
+   *     larger
    * @param bytesPerPoll most bytes that a poll moves, 1 or more; a page is moved whole
    * @param checksums whether each page is checked after it was moved
    */
@@ -155,8 +156,7 @@ public final class InProcessTransport implements KvTransport {
   private long last;
   private boolean closed;
 
-  private InProcessTransport(
-      Network network, long number, Options options, LongSupplier clock) {
+  private InProcessTransport(Network network, long number, Options options, LongSupplier clock) {
     this.network = network;
     this.number = number;
     this.options = options;
@@ -294,8 +294,7 @@ public final class InProcessTransport implements KvTransport {
     requirePages(pool, local);
     if (local.size() != remote.size()) {
       throw new BerthException(
-          Code.ARGUMENT,
-          "%d pages into %d: as many".formatted(remote.size(), local.size()));
+          Code.ARGUMENT, "%d pages into %d: as many".formatted(remote.size(), local.size()));
     }
     if (pool.geometry.fingerprint() != other.fingerprint) {
       throw new BerthException(Code.ARGUMENT, "the peer's pages aren't like those of that pool");
@@ -332,7 +331,10 @@ public final class InProcessTransport implements KvTransport {
     long budget = options.bytesPerPoll;
     for (Fetch fetch : fetches.values().toArray(Fetch[]::new)) {
       if (fetch.deadline <= now) {
-        end(fetch, Completion.Outcome.TIMED_OUT, "%d of %d pages".formatted(fetch.moved, fetch.pages.size()));
+        end(
+            fetch,
+            Completion.Outcome.TIMED_OUT,
+            "%d of %d pages".formatted(fetch.moved, fetch.pages.size()));
         continue;
       }
       if (budget > 0) {
@@ -424,7 +426,10 @@ public final class InProcessTransport implements KvTransport {
     requireOpen();
     Fetch fetch = fetches.get(id);
     if (fetch != null) {
-      end(fetch, Completion.Outcome.CANCELLED, "%d of %d pages".formatted(fetch.moved, fetch.pages.size()));
+      end(
+          fetch,
+          Completion.Outcome.CANCELLED,
+          "%d of %d pages".formatted(fetch.moved, fetch.pages.size()));
     }
   }
 
@@ -439,7 +444,8 @@ public final class InProcessTransport implements KvTransport {
   public void notify(Peer peer, byte[] message) {
     if (message.length > MOST_MESSAGE) {
       throw new BerthException(
-          Code.ARGUMENT, "a message of %d bytes: at most %d".formatted(message.length, MOST_MESSAGE));
+          Code.ARGUMENT,
+          "a message of %d bytes: at most %d".formatted(message.length, MOST_MESSAGE));
     }
     InProcessTransport owner = network.find(remote(peer).transport);
     if (owner != null) {
@@ -485,8 +491,7 @@ public final class InProcessTransport implements KvTransport {
     }
     if (pages.last() >= pool.geometry.pages()) {
       throw new BerthException(
-          Code.ARGUMENT,
-          "page %d of a pool of %d".formatted(pages.last(), pool.geometry.pages()));
+          Code.ARGUMENT, "page %d of a pool of %d".formatted(pages.last(), pool.geometry.pages()));
     }
   }
 

@@ -14,8 +14,8 @@ import java.lang.foreign.MemorySegment;
  * <ul>
  *   <li>A fetch has exactly one {@link Completion}, a lease exactly one {@link LeaseEnd}, and the
  *       first outcome stands.
- *   <li>Local pages of a fetch belong to the transport until its completion; if that isn't quiesced,
- *       until it is. No timer frees them.
+ *   <li>Local pages of a fetch belong to the transport until its completion; if that isn't
+ *       quiesced, until it is. No timer frees them.
  *   <li>Offered pages stay as they are until their lease has ended.
  * </ul>
  *
@@ -26,7 +26,8 @@ public interface KvTransport extends AutoCloseable {
    * Makes a pool known: its memory stays until {@link #deregister}.
    *
    * @param pool {@code byte[pages][pageBytes]}
-   * @throws BerthException ARGUMENT if its size isn't the geometry's; STATE if it can't take the kind
+   * @throws BerthException ARGUMENT if its size isn't the geometry's; STATE if it can't take the
+   *     kind
    */
   Region register(MemorySegment pool, MemoryKind kind, PageGeometry geometry);
 

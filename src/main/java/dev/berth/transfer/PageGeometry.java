@@ -9,8 +9,8 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 
 /**
- * What the pages of a pool are: two pools exchange pages only if all of it but the number of pages is
- * the same.
+ * What the pages of a pool are: two pools exchange pages only if all of it but the number of pages
+ * is the same.
  *
  * @param pageBytes bytes of a page, 1 or more
  * @param pages pages of the pool, 1 or more
@@ -32,8 +32,7 @@ public record PageGeometry(long pageBytes, int pages, int tokensPerPage, String 
   public long fingerprint() {
     try {
       MessageDigest digest = MessageDigest.getInstance("SHA-256");
-      digest.update(
-          ByteBuffer.allocate(12).putLong(pageBytes).putInt(tokensPerPage).array());
+      digest.update(ByteBuffer.allocate(12).putLong(pageBytes).putInt(tokensPerPage).array());
       return ByteBuffer.wrap(digest.digest(content.getBytes(StandardCharsets.UTF_8))).getLong();
     } catch (NoSuchAlgorithmException e) {
       throw new BerthException(Code.INTERNAL, "every Java platform has SHA-256", e);

@@ -103,8 +103,7 @@ class InProcessTransportTest {
     byte[] before = target.pool.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
     LeaseId lease = source.offer(3, 0, 15);
     TransferId id = target.fetch(target.connect(source), lease, pages(7, 2, 4), pages(3, 0, 15));
-    assertThat(target.poll())
-        .containsExactly(new Completion(id, Outcome.DONE, 3 * PAGE, true, ""));
+    assertThat(target.poll()).containsExactly(new Completion(id, Outcome.DONE, 3 * PAGE, true, ""));
     assertThat(target.page(7).mismatch(source.page(3))).isEqualTo(-1);
     assertThat(target.page(2).mismatch(source.page(0))).isEqualTo(-1);
     assertThat(target.page(4).mismatch(source.page(15))).isEqualTo(-1);
@@ -139,8 +138,7 @@ class InProcessTransportTest {
       slow.transport.cancel(id);
       slow.transport.cancel(id);
       assertThat(slow.poll())
-          .containsExactly(
-              new Completion(id, Outcome.CANCELLED, 0, true, polls + " of 4 pages"));
+          .containsExactly(new Completion(id, Outcome.CANCELLED, 0, true, polls + " of 4 pages"));
       assertThat(slow.transport.quiesced(id)).isTrue();
       assertThat(source.ends()).containsExactly(new LeaseEnd(lease, Reason.ABORTED));
       slow.fill(9);
@@ -404,7 +402,8 @@ class InProcessTransportTest {
       if (i < 400 && !gone.contains(from)) {
         int n = random.nextInt(1, 5);
         int[] list = random.ints(n, 0, PAGES).toArray();
-        LeaseId lease = from.transport.offer(from.region, PageList.of(list), now + random.nextInt(1, 60));
+        LeaseId lease =
+            from.transport.offer(from.region, PageList.of(list), now + random.nextInt(1, 60));
         offered.add(lease);
         FetchOutcome outcome =
             reader.transport.fetch(

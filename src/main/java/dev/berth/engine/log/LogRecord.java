@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine.log;
 
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.GroupTap.Change;
 import dev.berth.engine.GroupTap.Fault;
 import dev.berth.engine.GroupTap.Hold;
 import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
-import dev.berth.engine.FillWarmUp;
 import dev.berth.request.Request;
 
 /** One record of a log. */

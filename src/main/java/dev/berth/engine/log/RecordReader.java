@@ -3,12 +3,12 @@ package dev.berth.engine.log;
 
 import dev.berth.BerthException;
 import dev.berth.engine.EngineConfig;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.GroupTap.Change;
 import dev.berth.engine.GroupTap.Fault;
 import dev.berth.engine.GroupTap.Hold;
 import dev.berth.engine.GroupTap.Placement;
 import dev.berth.engine.Outcome;
-import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.log.LogException.Kind;
 import dev.berth.request.WaitReason;
 import java.util.LinkedHashMap;
