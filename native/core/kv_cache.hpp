@@ -116,6 +116,7 @@ class KvCache {
   device::Backend &backend() noexcept { return *backend_; }
   const KvLayout &layout() const noexcept { return layout_; }
   int32_t max_blocks() const noexcept { return config_.max_blocks; }
+  int32_t rows() const noexcept { return config_.rows; }
   int64_t slots(int32_t level, int32_t group) const noexcept {
     return slots_[at(level * layout_.groups() + group)].capacity();
   }

@@ -97,6 +97,9 @@ berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   return rules;
 }
 
+// Rows of the block tables that requests never have: with no lease in reserve, the dummy still has one.
+int32_t padding_rows(const berth_core_config &config) { return std::max(config.reserved_leases, 1); }
+
 }  // namespace
 
 bool RankCore::valid(const berth_core_config &c) {
@@ -126,7 +129,7 @@ bool RankCore::valid(const berth_core_config &c, const berth_kv_config &kv) {
          c.range_end <= BERTH_STATE_RETIRING && c.tokens_per_block == kv.tokens_per_block &&
          longest <= int64_t{kv.max_blocks} * kv.tokens_per_block &&
          kv.sequences >= c.leases + (c.padding == BERTH_PAD_NONE ? 0 : 1) && kv.beams == 1 &&
-         kv.rows >= int64_t{c.leases} + std::max(c.reserved_leases, 1) && kv.max_utilisation == 65536 &&
+         kv.rows >= int64_t{c.leases} + padding_rows(c) && kv.max_utilisation == 65536 &&
          kv.mode == BERTH_KV_SYNCHRONOUS;
 }
 
@@ -219,6 +222,8 @@ void RankCore::map(berth_core_memory &out) {
   out.reserved_leases = leases_.reserved();
   out.batch_positions = batch_capacity_ - 1;
   out.encode_address = address(encodes_.data());
+  out.table_rows = kv_.counted() ? 0 : kv_.rows() - padding_rows(config_);
+  out.zero = 0;
 }
 
 void RankCore::mix(uint64_t value) { iteration_.decision_hash = mixed(iteration_.decision_hash, value); }
@@ -500,6 +505,19 @@ bool RankCore::needs_pad_after() const {
          active_count_ > 0 && it.expected > 0 && active_count_ < config_.admission_cap;
 }
 
+// Spec 01 section 8.3, before anybody held back a transfer that fits. While a gate holds, nobody runs to an end.
+bool RankCore::stuck() const {
+  const berth_iteration &it = iteration_;
+  if (!config_.transceiver || it.receives > 0 || held_after_end_ > 0 || (it.real > 0 && !it.filling)) return false;
+  bool waits = false;
+  for (int32_t i = 0; i < active_count_; ++i) {
+    const berth_row &row = rows_[active_[i]];
+    if (row.state == BERTH_STATE_GENERATION_TRANSFER || row.in_flight > 0) return false;
+    waits = waits || row.state == BERTH_STATE_GENERATION_INIT;
+  }
+  return waits;
+}
+
 // All of it or none: without its pages the batch stays empty, and the fleet skips and tries again.
 bool RankCore::place_dummy(int32_t role) {
   const int32_t tokens = role == BERTH_DUMMY_CONTEXT ? 1 : 1 + config_.draft_tokens;
@@ -602,6 +620,7 @@ Status RankCore::build_batch() {
     it.padded = 2;
   }
   count_encoders();
+  it.stuck = stuck() ? 1 : 0;
   it.batch = slot_size_[building_];
   it.batch_slot = building_;
   if (it.real > 0) mix(it.batch_hash);

@@ -68,6 +68,7 @@ class RankCore final : private SeatGate {
   bool needs_pad_after() const;
   bool counts_as_work(const berth_row &row) const;
   bool place_dummy(int32_t role);
+  bool stuck() const;
   void count_encoders();
   void start_encoders();
   // Seats and leases for the scheduler: state 8 takes a lease and pages, whoever runs a seat too.

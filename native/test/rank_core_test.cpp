@@ -537,6 +537,31 @@ TEST(whatCountsAsWorkKeepsADummyAway) {
   }
 }
 
+TEST(aRankIsStuckWhenNobodyWhoHoldsPagesCanEnd) {
+  berth_core_config config = small_core();
+  config.max_batch_size = config.admission_cap = config.max_resident = 4;
+  config.transceiver = 1;
+  config.pad_count = BERTH_PAD_KV_HERE;
+  config.pages = 4;
+  const Mapped core(config);
+  core.admit(1, BERTH_STATE_GENERATION_INIT, 12, 2);  // all pages
+  core.admit(2, BERTH_STATE_GENERATION_INIT, 8, 2);
+  core.it().filling = core.it().held = 1;
+  core.step();
+  CHECK(core.it().stuck == 0);  // one began
+  core.step();
+  CHECK(core.it().stuck == 0);  // and is on its way
+  core.change(1, 7, BERTH_CHANGE_ARRIVED);
+  core.change(1, core.row(0).request_id == 1 ? 0 : 1, BERTH_CHANGE_ARRIVED);
+  core.step();
+  CHECK(core.it().stuck == 1);  // held, it never ends
+  core.it().filling = core.it().held = 0;
+  core.step();
+  CHECK(core.it().stuck == 0);  // it runs
+  core.step();
+  CHECK(core.it().stuck == 0);  // and retires
+}
+
 TEST(heldContextsLeaveTheBatchAndGiveBackWhatTheyTook) {
   berth_core_config config = small_core();
   config.max_batch_size = config.admission_cap = config.max_resident = 4;

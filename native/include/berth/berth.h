@@ -423,6 +423,7 @@ typedef struct berth_iteration {
   int32_t batch_tokens;
   int32_t padded;           /* this rank got a dummy: 1 before scheduling, 2 after it; 0: none */
   int32_t pad_short;        /* 1: it needed one, and the pages of the whole of it weren't free */
+  int32_t stuck;            /* 1: requests wait for their KV to be asked for, none fits, and nothing here will make room */
   int32_t encoder_items;    /* requests whose encoder hasn't been started */
   int32_t resident;         /* requests on this rank after admission, the dummy not counted */
   int32_t receives;         /* entries of the receive outbox: rows that moved 8 -> 9 */
@@ -481,6 +482,8 @@ typedef struct berth_core_memory {
   int32_t reserved_leases;
   int32_t batch_positions;  /* of requests: a batch's entries without the dummy's */
   uint64_t encode_address;  /* int32_t[rows]: rows */
+  int32_t table_rows;       /* of the block tables, for requests: as leases; 0: pages are only counted */
+  int32_t zero;
 } berth_core_memory;
 
 /*

@@ -38,6 +38,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t reserved_leases;
  *     int32_t batch_positions;
  *     uint64_t encode_address;
+ *     int32_t table_rows;
+ *     int32_t zero;
  * }
  * }
  */
@@ -70,7 +72,9 @@ public class berth_core_memory {
         BerthNative.C_INT.withName("leases"),
         BerthNative.C_INT.withName("reserved_leases"),
         BerthNative.C_INT.withName("batch_positions"),
-        BerthNative.C_LONG.withName("encode_address")
+        BerthNative.C_LONG.withName("encode_address"),
+        BerthNative.C_INT.withName("table_rows"),
+        BerthNative.C_INT.withName("zero")
     ).withName("berth_core_memory");
 
     /**
@@ -1090,6 +1094,94 @@ public class berth_core_memory {
      */
     public static void encode_address(MemorySegment struct, long fieldValue) {
         struct.set(encode_address$LAYOUT, encode_address$OFFSET, fieldValue);
+    }
+
+    private static final OfInt table_rows$LAYOUT = (OfInt)$LAYOUT.select(groupElement("table_rows"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t table_rows
+     * }
+     */
+    public static final OfInt table_rows$layout() {
+        return table_rows$LAYOUT;
+    }
+
+    private static final long table_rows$OFFSET = $LAYOUT.byteOffset(groupElement("table_rows"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t table_rows
+     * }
+     */
+    public static final long table_rows$offset() {
+        return table_rows$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t table_rows
+     * }
+     */
+    public static int table_rows(MemorySegment struct) {
+        return struct.get(table_rows$LAYOUT, table_rows$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t table_rows
+     * }
+     */
+    public static void table_rows(MemorySegment struct, int fieldValue) {
+        struct.set(table_rows$LAYOUT, table_rows$OFFSET, fieldValue);
+    }
+
+    private static final OfInt zero$LAYOUT = (OfInt)$LAYOUT.select(groupElement("zero"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final OfInt zero$layout() {
+        return zero$LAYOUT;
+    }
+
+    private static final long zero$OFFSET = $LAYOUT.byteOffset(groupElement("zero"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final long zero$offset() {
+        return zero$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static int zero(MemorySegment struct) {
+        return struct.get(zero$LAYOUT, zero$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static void zero(MemorySegment struct, int fieldValue) {
+        struct.set(zero$LAYOUT, zero$OFFSET, fieldValue);
     }
 
     /**

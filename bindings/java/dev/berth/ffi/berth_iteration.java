@@ -32,6 +32,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t batch_tokens;
  *     int32_t padded;
  *     int32_t pad_short;
+ *     int32_t stuck;
  *     int32_t encoder_items;
  *     int32_t resident;
  *     int32_t receives;
@@ -87,6 +88,7 @@ public class berth_iteration {
         BerthNative.C_INT.withName("batch_tokens"),
         BerthNative.C_INT.withName("padded"),
         BerthNative.C_INT.withName("pad_short"),
+        BerthNative.C_INT.withName("stuck"),
         BerthNative.C_INT.withName("encoder_items"),
         BerthNative.C_INT.withName("resident"),
         BerthNative.C_INT.withName("receives"),
@@ -103,7 +105,6 @@ public class berth_iteration {
         BerthNative.C_INT.withName("tokens_out"),
         BerthNative.C_INT.withName("routable"),
         BerthNative.C_INT.withName("retiring"),
-        MemoryLayout.paddingLayout(4),
         BerthNative.C_LONG.withName("routable_tokens"),
         MemoryLayout.sequenceLayout(16, BerthNative.C_INT).withName("state_counts"),
         BerthNative.C_INT.withName("seats_used"),
@@ -871,6 +872,50 @@ public class berth_iteration {
      */
     public static void pad_short(MemorySegment struct, int fieldValue) {
         struct.set(pad_short$LAYOUT, pad_short$OFFSET, fieldValue);
+    }
+
+    private static final OfInt stuck$LAYOUT = (OfInt)$LAYOUT.select(groupElement("stuck"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t stuck
+     * }
+     */
+    public static final OfInt stuck$layout() {
+        return stuck$LAYOUT;
+    }
+
+    private static final long stuck$OFFSET = $LAYOUT.byteOffset(groupElement("stuck"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t stuck
+     * }
+     */
+    public static final long stuck$offset() {
+        return stuck$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t stuck
+     * }
+     */
+    public static int stuck(MemorySegment struct) {
+        return struct.get(stuck$LAYOUT, stuck$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t stuck
+     * }
+     */
+    public static void stuck(MemorySegment struct, int fieldValue) {
+        struct.set(stuck$LAYOUT, stuck$OFFSET, fieldValue);
     }
 
     private static final OfInt encoder_items$LAYOUT = (OfInt)$LAYOUT.select(groupElement("encoder_items"));

@@ -30,6 +30,8 @@ public class BerthException extends RuntimeException {
     CONFIGURATION,
     /** Ranks disagree about a decision that every rank must make alike. */
     DIVERGED,
+    /** Requests wait for what can't come, or didn't within its bound; the message says who. */
+    STALLED,
     /** A policy of the caller's own failed, or decided what can't be. The cause says what. */
     POLICY,
     /** A state that the library's own rules exclude. Please report it. */

@@ -56,7 +56,7 @@ class AbiDriftTest {
       strings = {
         "field_type=field berth_row seat 40 J",
         "field_name=field berth_row chair 40 I",
-        "field_length=field berth_iteration deferred 88 [12]I",
+        "field_length=field berth_iteration deferred 92 [12]I",
         "field_extra=field berth_row stool 44 I",
         "parameter=function berth_slots_find (AAJAA)I",
         "result=function berth_abi_version ()J",

@@ -9,7 +9,7 @@ import java.util.Arrays;
  * hits both. A turn's ratio is taken to that of its neighbour; a round's is the median of its turns
  * and the result the median of the rounds.
  */
-final class PairedTurns {
+public final class PairedTurns {
   private static final int ROUNDS = 5;
   private static final int TURNS = 24;
   private static final int AGAIN = 2;
@@ -24,7 +24,7 @@ final class PairedTurns {
   private PairedTurns() {}
 
   /** One turn; returns something that depends on the work. */
-  interface Turn {
+  public interface Turn {
     long run() throws Throwable;
   }
 
@@ -46,7 +46,7 @@ final class PairedTurns {
    * @param operations of one turn
    * @return whether the ratio is within the limit
    */
-  static boolean within(
+  public static boolean within(
       double limit, String name, double operations, int warmTurns, Turn probe, Turn ours)
       throws Throwable {
     for (int turn = 0; turn < (SHORT ? 2 : warmTurns); turn++) {

@@ -11,8 +11,6 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
 import dev.berth.request.Request;
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
 import java.util.Arrays;
 import java.util.concurrent.CyclicBarrier;
 import org.jctools.queues.MpscArrayQueue;
@@ -27,7 +25,6 @@ import org.jctools.queues.MpscArrayQueue;
 public final class SubmitRatio {
   private static final double LIMIT = 1.3;
   private static final int THREADS = 2;
-  private static final ThreadMXBean CPU = ManagementFactory.getThreadMXBean();
   private static final boolean SHORT = Boolean.getBoolean("berth.bench.short");
   private static final int EACH = SHORT ? 1 << 10 : 1 << 16;
 
@@ -38,6 +35,7 @@ public final class SubmitRatio {
   private static final int WARMUP = SHORT ? 0 : 20;
 
   /** What the queue carries. */
+  @SuppressWarnings("UnusedVariable") // what matters is that they are written
   private static final class Message {
     final Request request;
     volatile Object answer = "";
@@ -77,14 +75,14 @@ public final class SubmitRatio {
               .start(() -> {
                 try {
                   barrier.await();
-                } catch (Exception e) {
+                  long began = BenchLibrary.cpuNanos();
+                  for (int i = 0; i < EACH; i++) {
+                    refused[mine] |= !turn.hand(requests[mine][i & DISTINCT - 1]);
+                  }
+                  nanos[mine] = BenchLibrary.cpuNanos() - began;
+                } catch (Throwable e) {
                   throw new AssertionError(e);
                 }
-                long began = CPU.getCurrentThreadCpuTime();
-                for (int i = 0; i < EACH; i++) {
-                  refused[mine] |= !turn.hand(requests[mine][i & DISTINCT - 1]);
-                }
-                nanos[mine] = CPU.getCurrentThreadCpuTime() - began;
               });
     }
     for (Thread thread : threads) {
@@ -103,7 +101,7 @@ public final class SubmitRatio {
             requests,
             request -> {
               RequestHandle handle = engine.submit(request);
-              return handle.submission() == Submission.ACCEPTED;
+              return handle.submission().equals(Submission.ACCEPTED);
             });
     engine.closeNow();
     return nanos;
@@ -127,10 +125,10 @@ public final class SubmitRatio {
       }
     }
     double ratio = Double.MAX_VALUE;
-    for (int attempt = 0; attempt < (SHORT ? 1 : 3) && ratio > LIMIT; attempt++) {
+    for (int attempt = 0; attempt < 3 && ratio > LIMIT; attempt++) {
       ratio = measure(requests);
     }
-    System.exit(SHORT || ratio <= LIMIT ? 0 : 1);
+    System.exit(ratio <= LIMIT ? 0 : 1);
   }
 
   private static double measure(Request[][] requests) throws Exception {
@@ -146,6 +144,10 @@ public final class SubmitRatio {
         queue[i] = theirs;
         ratio[i] = ours / theirs;
       }
+    }
+    if (SHORT) {
+      System.out.println("submit from 2 threads: ran");
+      return 0;
     }
     double median = median(ratio);
     System.out.printf(

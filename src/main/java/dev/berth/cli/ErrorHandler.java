@@ -91,7 +91,7 @@ final class ErrorHandler
 
   private static boolean isBadInput(BerthException exception) {
     return switch (exception.code()) {
-      case INTERNAL, DIVERGED, POLICY -> false;
+      case INTERNAL, DIVERGED, STALLED, POLICY -> false;
       case ARGUMENT, ALREADY, NOT_FOUND, STALE, CLOSED, STATE, MEMORY, UNAVAILABLE, CONFIGURATION ->
           true;
     };

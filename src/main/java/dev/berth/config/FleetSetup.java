@@ -130,10 +130,11 @@ public record FleetSetup(
             .getFirst();
     List<Finding> refused = findings(planned, Severity.REFUSED);
     if (!refused.isEmpty()) {
+      WorkerConfig.Key place = place(planned, refused.getFirst());
       throw new ConfigException(
           config.source(),
-          line(planned, refused.getFirst()),
-          deployment.name(),
+          place.line(),
+          place.path(),
           "can't work: "
               + refused.stream().map(Finding::toString).collect(Collectors.joining("; ")));
     }
@@ -159,18 +160,26 @@ public record FleetSetup(
         .findFirst()
         .ifPresent(finding -> {
           throw new ConfigException(
-              config.source(), line(planned, finding), finding.worker(), finding.message());
+              config.source(), place(planned, finding).line(), finding.worker(), finding.message());
         });
   }
 
-  /** Where the worker stands that a finding is about; the first one if it is about all. */
-  private static int line(DeploymentPlan planned, Finding finding) {
-    return planned.workers().stream()
-        .map(WorkerPlan::worker)
-        .filter(worker -> worker.name().equals(finding.worker()))
-        .findFirst()
-        .orElseGet(() -> planned.workers().getFirst().worker())
-        .line();
+  /**
+   * Where a finding is to be seen to: its key, or else the worker that it is about; the first one
+   * if it is about all.
+   */
+  private static WorkerConfig.Key place(DeploymentPlan planned, Finding finding) {
+    return finding
+        .key()
+        .orElseGet(() ->
+            new WorkerConfig.Key(
+                planned.deployment().name(),
+                planned.workers().stream()
+                    .map(WorkerPlan::worker)
+                    .filter(worker -> worker.name().equals(finding.worker()))
+                    .findFirst()
+                    .orElseGet(() -> planned.workers().getFirst().worker())
+                    .line()));
   }
 
   private static Deployment deployment(ServingConfig config, Optional<String> name) {
@@ -271,8 +280,9 @@ public record FleetSetup(
           options.cost(),
           options.transfer());
     } catch (BerthException e) {
+      WorkerConfig.Key size = config.batchSize();
       throw new ConfigException(
-          file.source(), config.line(), config.name(), String.valueOf(e.getMessage()));
+          file.source(), size.line(), size.path(), String.valueOf(e.getMessage()));
     }
   }
 

@@ -2,6 +2,7 @@
 package dev.berth.config;
 
 import dev.berth.config.WorkerConfig.AssumedOverlap;
+import dev.berth.engine.EngineConfig;
 import dev.berth.plan.Bytes;
 import dev.berth.plan.Classifier;
 import dev.berth.plan.ConfigClass;
@@ -13,6 +14,7 @@ import dev.berth.plan.PlanOutcome;
 import dev.berth.plan.SeatPlan;
 import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.WorkerShape;
+import dev.berth.route.RankCap;
 import java.math.BigDecimal;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -56,10 +58,15 @@ final class Planner {
       case PlanOutcome.Refused(var reasons) ->
           reasons.forEach(reason ->
               findings.add(Finding.refused(reason.rule(), worker.name(), reason.message())));
-      case PlanOutcome.Planned(var plan) ->
-          plan.advice()
-              .forEach(advice ->
-                  findings.add(Finding.warning(advice.rule(), worker.name(), advice.message())));
+      case PlanOutcome.Planned(var plan) -> {
+        plan.advice()
+            .forEach(advice ->
+                findings.add(Finding.warning(advice.rule(), worker.name(), advice.message())));
+        EngineConfig.tooLarge(plan, RankCap.HARD)
+            .ifPresent(reason ->
+                findings.add(
+                    Finding.refused("core-size", worker.name(), reason).at(worker.batchSize())));
+      }
     }
     findings.addAll(worker.notes());
     var plan =

@@ -12,6 +12,7 @@ import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.EngineConfig.RetiringTokens;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.FillRules;
 import dev.berth.engine.KvSetup;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
@@ -256,6 +257,7 @@ public final class ScenarioReader {
     requireAgreement(arm, plan);
     var engine = EngineConfig.builder(plan, role);
     layers.find("gate").ifPresent(node -> engine.gate(gate(node, load)));
+    layers.find("fill").ifPresent(node -> engine.fill(fill(node, policies(layers))));
     try {
       whatIf.ifPresent(w -> {
         engine.rangeEnd(w.optInt("range_end", EngineConfig.RANGE_END, 11, 20));
@@ -429,6 +431,14 @@ public final class ScenarioReader {
   private static FillGate gate(ConfigNode node, Load load) {
     FillGate.Kind kind = node.asEnum(FillGate.Kind.class);
     return kind == FillGate.Kind.NONE ? FillGate.NONE : new FillGate(kind, load.requests());
+  }
+
+  private static FillRules fill(ConfigNode node, PolicySet policies) {
+    FillRules defaults = FillRules.of(policies);
+    return new FillRules(
+        node.optEnum("ramp", defaults.ramp()),
+        node.optEnum("fail_fast", defaults.failFast()),
+        (long) (node.optDouble("stall_seconds", defaults.stallMicros() / 1e6, 0, 1e9) * 1e6));
   }
 
   private static WhatIf whatIf(ConfigNode arm) {

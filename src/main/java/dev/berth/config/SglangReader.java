@@ -120,6 +120,7 @@ final class SglangReader implements ServingForms.Reader {
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * replicas)),
         node.line(),
+        WorkerConfig.Key.of(requests),
         notes);
   }
 

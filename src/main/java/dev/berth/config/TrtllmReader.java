@@ -27,8 +27,8 @@ final class TrtllmReader implements ServingForms.Reader {
     var kv = node.findChild("kv_cache_config");
     var transceiver = node.findChild("cache_transceiver_config");
     var overlap = overlap(node);
-    var shape =
-        WorkerShape.builder(node.requireInt("max_batch_size", 1, WorkerShape.MAX_BATCH_SIZE));
+    var batch = node.require("max_batch_size");
+    var shape = WorkerShape.builder(batch.asInt(1, WorkerShape.MAX_BATCH_SIZE));
     node.findInt("max_num_tokens", 1, Integer.MAX_VALUE).ifPresent(shape::maxNumTokens);
     node.findInt("max_seq_len", 1, Integer.MAX_VALUE).ifPresent(shape::maxSeqLen);
     int tp = node.optInt("tensor_parallel_size", 1, 1, WorkerShape.MAX_RANKS);
@@ -90,6 +90,7 @@ final class TrtllmReader implements ServingForms.Reader {
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * cp)),
         node.line(),
+        WorkerConfig.Key.of(batch),
         notes);
   }
 

@@ -20,8 +20,8 @@ final class VllmReader implements ServingForms.Reader {
   @Override
   public WorkerConfig read(ConfigNode node, String name, Role role, int servers, OptionalInt gpus) {
     var notes = new ArrayList<Finding>();
-    var shape =
-        WorkerShape.builder(Keys.need(node, "max-num-seqs").asInt(1, WorkerShape.MAX_BATCH_SIZE));
+    var sequences = Keys.need(node, "max-num-seqs");
+    var shape = WorkerShape.builder(sequences.asInt(1, WorkerShape.MAX_BATCH_SIZE));
     int tp = integer(node, 1, WorkerShape.MAX_RANKS, "tensor-parallel-size").orElse(1);
     int pp = integer(node, 1, WorkerShape.MAX_PIPELINE_SIZE, "pipeline-parallel-size").orElse(1);
     int dp = integer(node, 1, WorkerShape.MAX_RANKS, "data-parallel-size").orElse(1);
@@ -79,6 +79,7 @@ final class VllmReader implements ServingForms.Reader {
         gpus,
         Math.toIntExact(Math.min(Integer.MAX_VALUE, (long) tp * pp * dp)),
         node.line(),
+        WorkerConfig.Key.of(sequences),
         notes);
   }
 

@@ -27,6 +27,7 @@ import java.util.OptionalInt;
  * @param gpus devices of one server by the file's hardware block; empty if it names none
  * @param gpusNeeded devices of one server by its parallel sizes
  * @param line 1-based line of the worker in the file
+ * @param batchSize what sets its largest batch
  * @param notes how values were read where that isn't obvious
  */
 public record WorkerConfig(
@@ -45,7 +46,20 @@ public record WorkerConfig(
     OptionalInt gpus,
     int gpusNeeded,
     int line,
+    Key batchSize,
     List<Finding> notes) {
+  /**
+   * Where a value stands in the file.
+   *
+   * @param path its keys from the top, with dots
+   * @param line 1-based
+   */
+  public record Key(String path, int line) {
+    static Key of(ConfigNode value) {
+      return new Key(value.path(), value.line());
+    }
+  }
+
   /** Which overlap setting to plan with. */
   public enum AssumedOverlap {
     ON,

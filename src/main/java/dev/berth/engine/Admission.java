@@ -19,7 +19,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.BitSet;
+import java.util.Locale;
 import java.util.Objects;
+import java.util.StringJoiner;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,6 +31,9 @@ import org.jspecify.annotations.Nullable;
  * decision is then computed once and the others check that they asked about the same frames.
  */
 public final class Admission {
+  /** Ranks that a report names. */
+  private static final int MOST_NAMED = 8;
+
   private final EngineConfig config;
   private final boolean attentionDp;
   private final int firstFrame;
@@ -64,6 +69,9 @@ public final class Admission {
   private long fetched;
   private boolean gateOpen;
   private long rampCap;
+  private boolean warmingUp;
+  private boolean pausing;
+  private long stalledPauses;
 
   private long voted = -1;
   private long votedAbout;
@@ -211,12 +219,14 @@ public final class Admission {
     } else {
       askGate(board);
     }
+    pausing = false;
     if (!idle && !faulted) {
       pop();
       route();
       giveBackUnassigned();
       chooseDummy();
       hashAssignment();
+      pausing = FleetRules.pauses(held, progress, admitted());
     }
     decided = board.sequence(); // last: a decision that failed is none
     askedAbout = board.hash();
@@ -245,6 +255,7 @@ public final class Admission {
       noneEmpty &= FleetRules.votesToQueue(board.word(r, Payload.BATCH));
       requireSameAdmission(r - firstFrame, board.word(r, Payload.ADMISSION));
     }
+    failFast(board);
     contextsHeld = holdsContexts(board);
     for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
       long left = contextsHeld ? board.word(r, Payload.CONTEXT_TOKENS) : 0;
@@ -253,6 +264,27 @@ public final class Admission {
     }
     voted = board.sequence(); // last: a vote that failed is none
     votedAbout = board.hash();
+  }
+
+  private void failFast(FrameBoard board) {
+    boolean any = false;
+    for (int r = firstFrame; r < firstFrame + config.ranks(); r++) {
+      any |= board.word(r, Payload.STUCK) != 0;
+    }
+    boolean allFetched = config.gate().active() && fetched >= config.gate().target();
+    if (config.fill().fails(held, allFetched, any)) {
+      throw config.fill().shortOfKv(whoIsStuck(board));
+    }
+  }
+
+  private String whoIsStuck(FrameBoard board) {
+    var who = new StringJoiner(", ");
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      if (board.word(firstFrame + rank, Payload.STUCK) != 0) {
+        who.add("rank " + rank);
+      }
+    }
+    return who.toString();
   }
 
   private boolean holdsContexts(FrameBoard board) {
@@ -306,8 +338,10 @@ public final class Admission {
 
   private void askGate(FrameBoard board) {
     progress = false;
-    if (gateOpen) {
-      held = false;
+    held = false;
+    warmingUp = agreeOnFlags(board);
+    if (gateOpen || warmingUp) {
+      stalledPauses = 0;
       return;
     }
     boolean allOk = true;
@@ -319,12 +353,72 @@ public final class Admission {
     }
     gateOpen = config.gate().opens(fetched, allOk, resident);
     held = !gateOpen;
+    boundStall(board);
+  }
+
+  /**
+   * Whether the fill goes on is part of the replicated state, and a rank that has it otherwise must
+   * not run; it is a warm-up for all as long as it is for one.
+   */
+  private boolean agreeOnFlags(FrameBoard board) {
+    long any = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      long flags = board.word(firstFrame + rank, Payload.FILL_FLAGS);
+      if ((flags & Payload.FILLING) != (gateOpen ? 0 : Payload.FILLING)) {
+        throw new BerthException(
+            Code.DIVERGED,
+            "iteration %d: for rank %d the fill is %s, for this rank it is %s"
+                .formatted(
+                    board.sequence(),
+                    rank,
+                    gateOpen ? "under way" : "over",
+                    gateOpen ? "over" : "under way"));
+      }
+      any |= flags;
+    }
+    return (any & Payload.WARMING_UP) != 0;
+  }
+
+  /** Spec 01 §8.2: progress clears it. */
+  private void boundStall(FrameBoard board) {
+    stalledPauses = progress || gateOpen ? 0 : stalledPauses + (pausing ? 1 : 0);
+    if (config.fill().stalls(stalledPauses)) {
+      throw config.fill().stalled(whoWaits(board));
+    }
+  }
+
+  /** Of the board of collective A. */
+  private String whoWaits(FrameBoard board) {
+    var text = new StringJoiner("; ");
+    text.add(
+        "the %s gate waits for %d, fetched %d, waiting %d"
+            .formatted(
+                config.gate().kind().name().toLowerCase(Locale.ROOT),
+                config.gate().target(),
+                fetched,
+                queue.size()));
+    int named = 0;
+    for (int rank = 0; rank < config.ranks(); rank++) {
+      int frame = firstFrame + rank;
+      long init = board.word(frame, Payload.FILL_INIT);
+      long transfer = board.word(frame, Payload.FILL_TRANSFER);
+      if (init + transfer == 0) {
+        continue;
+      }
+      if (named++ == MOST_NAMED) {
+        return text.add("and further ranks").toString();
+      }
+      text.add(
+          "rank %d: %d in GENERATION_INIT, %d in transfer, %d here"
+              .formatted(rank, init, transfer, board.word(frame, Payload.FILL_RESIDENT)));
+    }
+    return text.toString();
   }
 
   private void pop() {
     budget = FleetRules.budget(fleetCapacity, routableWhereOpen());
     if (held) {
-      rampCap = FleetRules.ramp(rampCap, config.ranks(), fleetCapacity);
+      rampCap = FleetRules.ramp(config.fill().ramp(), rampCap, config.ranks(), fleetCapacity);
       budget = Math.min(budget, rampCap);
     } else {
       rampCap = 0;
@@ -335,7 +429,7 @@ public final class Admission {
     } else {
       queue.pop(allowed, popped);
     }
-    fetched += popped.size();
+    fetched += warmingUp ? 0 : popped.size();
   }
 
   private long routableWhereOpen() {
@@ -361,7 +455,7 @@ public final class Admission {
     for (int i = 0; i < assignment.unassignedSize(); i++) {
       back.add(popped.get(assignment.unassigned(i)));
     }
-    fetched -= back.size();
+    fetched -= warmingUp ? 0 : back.size();
     queue.putBack(back);
   }
 

@@ -14,6 +14,7 @@ import dev.berth.kv.KvLevel;
 import dev.berth.kv.KvView;
 import dev.berth.plan.PolicySet;
 import dev.berth.plan.SeatPlan;
+import dev.berth.plan.WhatIf;
 import dev.berth.plan.WorkerShape;
 import dev.berth.request.QueueRules;
 import dev.berth.route.RankCap;
@@ -50,8 +51,9 @@ import java.util.Set;
  *     nevertheless
  * @param router how new requests are placed on ranks
  * @param hold what holds contexts back
- * @param encoderWait how long encoder work waits for more of it; {@link BatchWait.Rules#NONE}: it
- *     is started at once
+ * @param encoderWait how long encoder work waits for more of it; {@link EncoderWait#NONE}: it is
+ *     started at once
+ * @param fill how a benchmark's fill goes on
  */
 public record EngineConfig(
     SeatPlan plan,
@@ -71,7 +73,8 @@ public record EngineConfig(
     Optional<CapacityPolicy> ownPolicy,
     RouterChoice router,
     ContextHold hold,
-    EncoderWait encoderWait) {
+    EncoderWait encoderWait,
+    FillRules fill) {
   /** End of the schedulable range that keeps retiring requests out of batches (evidence rule 4). */
   public static final int RANGE_END = 14;
 
@@ -138,17 +141,25 @@ public record EngineConfig(
           "a fill gate and a static batch exclude each other: nobody receives KV while somebody"
               + " holds a place, and whoever came first holds it until the gate opens");
     }
-    List<String> reasons = impossible(plan, rangeEnd, kv);
+    var reasons = new ArrayList<String>(impossible(plan, rangeEnd, kv));
+    reasons.addAll(outOfReach(plan, gate));
     if (!reasons.isEmpty()) {
       throw new BerthException(Code.CONFIGURATION, String.join("; ", reasons));
     }
+    tooLarge(plan, cap)
+        .ifPresent(reason -> {
+          throw new BerthException(Code.CONFIGURATION, reason);
+        });
+  }
+
+  /** Why a rank's core has no room for what a plan lets in, if it has none. */
+  public static Optional<String> tooLarge(SeatPlan plan, RankCap cap) {
     long held = held(plan, cap);
-    if (held > MOST_ROWS) {
-      throw new BerthException(
-          Code.CONFIGURATION,
-          "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
-              .formatted(held, MOST_ROWS));
-    }
+    return held <= MOST_ROWS
+        ? Optional.empty()
+        : Optional.of(
+            "a rank would hold up to %d requests and seats, its core holds up to %d: lower the batch size"
+                .formatted(held, MOST_ROWS));
   }
 
   /** The same engine with another order of the waiting queue. */
@@ -187,6 +198,24 @@ public record EngineConfig(
       case KvSetup.Counted counted -> counted.pages();
       case KvSetup.Paged paged -> Arrays.stream(paged.sizes().pages()[0]).sum();
     };
+  }
+
+  /** Every reason why a gate could never open: so many requests are never there at a time. */
+  private static List<String> outOfReach(SeatPlan plan, FillGate gate) {
+    var reasons = new ArrayList<String>();
+    int ranks = plan.shape().seatingRanks();
+    if (gate.target() > plan.fleetCapacity()) {
+      reasons.add(
+          "the fill gate waits for %d requests, the fleet admits %d: %d ranks of %d"
+              .formatted(gate.target(), plan.fleetCapacity(), ranks, plan.admissionCap()));
+    }
+    long leases = (long) ranks * plan.spendableLeases();
+    if (gate.target() > leases && !plan.whatIf().has(WhatIf.Switch.VALIDATOR_OVERRIDDEN)) {
+      reasons.add(
+          "the fill gate waits for %d requests, the ranks have %d leases: %d of %d"
+              .formatted(gate.target(), leases, ranks, plan.spendableLeases()));
+    }
+    return reasons;
   }
 
   /** Every reason why a rank can't have that cache. */
@@ -459,6 +488,7 @@ public record EngineConfig(
     private RouterChoice router = RouterChoice.DEFAULT;
     private ContextHold hold = ContextHold.NEVER;
     private EncoderWait encoderWait = EncoderWait.NONE;
+    private Optional<FillRules> fill = Optional.empty();
 
     private Builder(SeatPlan plan, WorkerRole role) {
       this.plan = plan;
@@ -486,6 +516,7 @@ public record EngineConfig(
       router = from.router;
       hold = from.hold;
       encoderWait = from.encoderWait;
+      fill = Optional.of(from.fill).filter(f -> !f.equals(FillRules.of(from.policies)));
     }
 
     /** Another plan, all else as it is: the mark too. */
@@ -599,6 +630,12 @@ public record EngineConfig(
       return this;
     }
 
+    /** How a benchmark's fill goes on; without it as the policies have it. */
+    public Builder fill(FillRules rules) {
+      fill = Optional.of(rules);
+      return this;
+    }
+
     /**
      * The configuration.
      *
@@ -625,7 +662,8 @@ public record EngineConfig(
           ownPolicy,
           router,
           hold,
-          encoderWait);
+          encoderWait,
+          fill.orElseGet(() -> FillRules.of(policies)));
     }
   }
 }

@@ -14,6 +14,8 @@ public enum EnginePool {
   LEASES("lease map", KeyedBy.LEASE),
   PADDING_LEASES("padding lease pool", KeyedBy.RESERVED_LEASE),
   BATCH("batch", KeyedBy.BATCH_POSITION),
+  /** Only where pages are a cache's. */
+  BLOCK_TABLES("block tables", KeyedBy.LEASE),
   /** Shared by all leases, each with as many as it needs: there is no row to bound. */
   PAGES("KV pages", KeyedBy.LEASE);
 
@@ -35,14 +37,21 @@ public enum EnginePool {
     return this != PAGES;
   }
 
-  /** What messages call those of them that are wanted. */
+  /** What messages call those of an engine that counts its pages, as far as they are wanted. */
   public static List<String> titles(Predicate<EnginePool> wanted) {
-    return Arrays.stream(values()).filter(wanted).map(EnginePool::title).toList();
+    return Arrays.stream(values())
+        .filter(pool -> pool != BLOCK_TABLES)
+        .filter(wanted)
+        .map(EnginePool::title)
+        .toList();
   }
 
-  /** All of them, with the sizes that a core has. */
+  /** Those that a core has, with their sizes. */
   static List<RegisteredPool> registered(PoolSizes sizes) {
-    return Arrays.stream(values()).map(pool -> pool.of(sizes)).toList();
+    return Arrays.stream(values())
+        .filter(pool -> pool != BLOCK_TABLES || sizes.tableRows() > 0)
+        .map(pool -> pool.of(sizes))
+        .toList();
   }
 
   private RegisteredPool of(PoolSizes sizes) {
@@ -51,6 +60,7 @@ public enum EnginePool {
       case LEASES -> RegisteredPool.of(title, keyedBy, sizes.leases());
       case PADDING_LEASES -> RegisteredPool.of(title, keyedBy, sizes.reservedLeases());
       case BATCH -> RegisteredPool.of(title, keyedBy, sizes.batchPositions());
+      case BLOCK_TABLES -> RegisteredPool.of(title, keyedBy, sizes.tableRows());
       case PAGES -> RegisteredPool.unbounded(title, keyedBy);
     };
   }

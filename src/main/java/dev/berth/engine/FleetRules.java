@@ -31,13 +31,16 @@ public final class FleetRules {
   }
 
   /**
-   * Most requests that an iteration admits while a gate holds: as many as ranks, then twice as many
-   * each time, however many there were to fetch (spec 01 §8.4).
+   * Most requests that an iteration admits while a gate holds, however many there were to fetch
+   * (spec 01 §8.4).
    *
    * @param last what it gave in the iteration before, 0 in the first
    */
-  public static long ramp(long last, int ranks, long fleetCapacity) {
-    return last == 0 ? ranks : Math.min(2 * last, fleetCapacity);
+  public static long ramp(FillRules.Ramp ramp, long last, int ranks, long fleetCapacity) {
+    return switch (ramp) {
+      case DOUBLING -> last == 0 ? ranks : Math.min(2 * last, fleetCapacity);
+      case CONSTANT -> ranks;
+    };
   }
 
   /**

@@ -61,6 +61,9 @@ public interface GroupTap {
   /** A waiting request was to be taken out again. */
   default void cancelled(long id, boolean waited) {}
 
+  /** What follows warms up, or doesn't any more. */
+  default void warmUp(FillWarmUp phase) {}
+
   /** An engine was told about a row. */
   default void changed(RankEngine engine, Change change, int row, long requestId) {}
 

@@ -172,6 +172,15 @@ public final class LockstepGroup implements AutoCloseable {
     };
   }
 
+  /** Whether what is offered from now on only warms the worker up. */
+  public void warmUp(FillWarmUp phase) {
+    touched = true;
+    for (RankEngine engine : engines) {
+      engine.warmUp(phase);
+    }
+    tap.warmUp(phase);
+  }
+
   /**
    * Takes a waiting request out again, on every stage.
    *

@@ -6,7 +6,7 @@ import dev.berth.route.RankState;
 /** What the two collectives of an iteration carry behind the frame's header. */
 final class Payload {
   /** Collective A: the rank state, then what gates need. */
-  static final int GATHER_WORDS = RankState.WORDS + 4;
+  static final int GATHER_WORDS = RankState.WORDS + 6;
 
   /** 1 if no request of the rank is before, in or after a failed transfer. */
   static final int FILL_OK = RankState.WORDS;
@@ -20,8 +20,18 @@ final class Payload {
   /** Requests whose KV hasn't been asked for. */
   static final int FILL_INIT = RankState.WORDS + 3;
 
+  /** Requests whose KV is on the way. */
+  static final int FILL_TRANSFER = RankState.WORDS + 4;
+
+  /** {@link #FILLING} and {@link #WARMING_UP}, as the rank has it. */
+  static final int FILL_FLAGS = RankState.WORDS + 5;
+
+  static final int FILLING = 1;
+
+  static final int WARMING_UP = 2;
+
   /** Collective B. */
-  static final int VOTE_WORDS = 7;
+  static final int VOTE_WORDS = 8;
 
   /** Batch positions in use, the dummy's included. */
   static final int BATCH = 0;
@@ -38,6 +48,9 @@ final class Payload {
 
   /** Hash of who was admitted where: alike on all ranks of a stage. */
   static final int ADMISSION = 5;
+
+  /** 1 if requests of the rank wait for KV that nothing there will make room for. */
+  static final int STUCK = 7;
 
   /** Of the tokens, those of requests' contexts: they leave with contexts that are held. */
   static final int CONTEXT_TOKENS = 6;

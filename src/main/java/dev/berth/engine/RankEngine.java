@@ -89,6 +89,7 @@ public final class RankEngine implements AutoCloseable {
   private Phase phase = Phase.READY;
   private long sequence;
   private int arrivals;
+  private FillWarmUp warmUp = FillWarmUp.OFF;
   private boolean canQueue;
   private DummyRole dummyRole = DummyRole.GENERATION;
   private final BatchWait encoderWait;
@@ -220,6 +221,10 @@ public final class RankEngine implements AutoCloseable {
     gatherFrame[at + Payload.FILL_RESIDENT] =
         (long) count(RequestState.GENERATION_TRANSFER_COMPLETE) + count(RequestState.GENERATION);
     gatherFrame[at + Payload.FILL_INIT] = init;
+    gatherFrame[at + Payload.FILL_TRANSFER] = count(RequestState.GENERATION_TRANSFER);
+    gatherFrame[at + Payload.FILL_FLAGS] =
+        (admission.gateOpen() ? 0 : Payload.FILLING)
+            | (warmUp == FillWarmUp.ON ? Payload.WARMING_UP : 0);
     arrivals = 0;
     phase = Phase.GATHERING;
     return needGather;
@@ -258,6 +263,7 @@ public final class RankEngine implements AutoCloseable {
     voteFrame[at + Payload.REAL_GENERATIONS] = (long) core.real() - core.contexts();
     voteFrame[at + Payload.TOKENS] = core.batchTokens();
     voteFrame[at + Payload.ADMISSION] = admission.decisionHash();
+    voteFrame[at + Payload.STUCK] = core.stuck() ? 1 : 0;
     voteFrame[at + Payload.CONTEXT_TOKENS] = contextTokens();
     phase = Phase.VOTING;
     pending = needVote;
@@ -491,6 +497,11 @@ public final class RankEngine implements AutoCloseable {
   public void transferFailed(int row, long requestId) {
     core.failed(row, requestId);
     tap.changed(this, GroupTap.Change.FAILED, row, requestId);
+  }
+
+  /** From the next gather on; for all ranks it is a warm-up as long as it is for one. */
+  void warmUp(FillWarmUp phase) {
+    warmUp = phase;
   }
 
   /** The output of a row's encoder is here: its prompt can be computed. */

@@ -18,13 +18,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.ref.Cleaner;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The native rank core as Java sees it: three calls an iteration, everything else is memory that
  * both sides map. One thread at a time.
  */
-public final class NativeCore implements AutoCloseable {
+public final class NativeCore extends Exclusive {
   /** Number of deferral reasons. */
   public static final int REASONS = BerthNative.BERTH_WAIT_REASONS();
 
@@ -34,9 +33,6 @@ public final class NativeCore implements AutoCloseable {
   public static final int FAILED = BerthNative.BERTH_RESULT_FAILED();
 
   private static final Cleaner CLEANER = Cleaner.create();
-  private static final int OPEN = 0;
-  private static final int BUSY = 1;
-  private static final int CLOSED = 2;
 
   private final MemorySegment handle;
   private final Cleaner.Cleanable cleanable;
@@ -63,11 +59,11 @@ public final class NativeCore implements AutoCloseable {
   private final MemorySegment fitReason = scope.allocate(ValueLayout.JAVA_INT);
   private final MemorySegment fitNumbers = scope.allocate(ValueLayout.JAVA_LONG, 2);
   private final MemorySegment fitAvailable = fitNumbers.asSlice(Long.BYTES);
-  private final AtomicInteger guard = new AtomicInteger(OPEN);
   private long calls;
 
   @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
   private NativeCore(MemorySegment handle, Cache cache) {
+    super("rank core");
     this.handle = handle;
     Arena memory = scope;
     this.cleanable = CLEANER.register(this, () -> destroy(memory, handle));
@@ -83,7 +79,8 @@ public final class NativeCore implements AutoCloseable {
               berth_core_memory.seats(map),
               berth_core_memory.leases(map),
               berth_core_memory.reserved_leases(map),
-              berth_core_memory.batch_positions(map));
+              berth_core_memory.batch_positions(map),
+              berth_core_memory.table_rows(map));
       iteration = at(berth_core_memory.iteration_address(map), berth_iteration.sizeof());
       rowMemory = at(berth_core_memory.row_address(map), rows * berth_row.sizeof());
       coldMemory = at(berth_core_memory.cold_address(map), rows * 64L);
@@ -107,7 +104,7 @@ public final class NativeCore implements AutoCloseable {
               : at(berth_core_memory.token_address(map), (rows - 1) * tokenStride * Integer.BYTES);
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       Status.check(BerthNative.berth_core_kv(handle, out), "find a rank core's KV cache");
-      kv = NativeKv.borrow(out.get(ValueLayout.ADDRESS, 0), cache, new Guard());
+      kv = NativeKv.borrow(out.get(ValueLayout.ADDRESS, 0), cache, new Guard(), scope);
     }
   }
 
@@ -263,8 +260,10 @@ public final class NativeCore implements AutoCloseable {
    * @param leases that requests can hold
    * @param reservedLeases that requests never hold
    * @param batchPositions of requests in one batch
+   * @param tableRows of the block tables, that requests can have; 0: pages are only counted
    */
-  public record PoolSizes(int seats, int leases, int reservedLeases, int batchPositions) {}
+  public record PoolSizes(
+      int seats, int leases, int reservedLeases, int batchPositions, int tableRows) {}
 
   /** The pools of this core. */
   public PoolSizes pools() {
@@ -533,6 +532,10 @@ public final class NativeCore implements AutoCloseable {
 
   public boolean padShort() {
     return berth_iteration.pad_short(record()) != 0;
+  }
+
+  public boolean stuck() {
+    return berth_iteration.stuck(record()) != 0;
   }
 
   public int encoderItems() {
@@ -873,35 +876,24 @@ public final class NativeCore implements AutoCloseable {
   }
 
   /** Memory of this core, while there is one. */
-  private static MemorySegment open(MemorySegment memory) {
+  private MemorySegment open(MemorySegment memory) {
     if (!memory.scope().isAlive()) {
       throw closed();
     }
     return memory;
   }
 
-  private static BerthException closed() {
-    return new BerthException(Code.CLOSED, "the rank core was closed");
-  }
-
-  private void enter() {
-    occupy();
+  @Override
+  void enter() {
+    super.enter();
     calls++;
-  }
-
-  private void occupy() {
-    if (!guard.compareAndSet(OPEN, BUSY)) {
-      throw guard.get() == CLOSED
-          ? closed()
-          : new BerthException(Code.STATE, "the rank core is in use by another thread");
-    }
   }
 
   /** Keeps this core alive and to one thread while somebody looks at its cache. */
   private final class Guard implements NativeKv.Owner {
     @Override
     public void enter() {
-      occupy();
+      NativeCore.super.enter();
     }
 
     @Override
@@ -918,18 +910,8 @@ public final class NativeCore implements AutoCloseable {
     }
   }
 
-  private void leave() {
-    guard.set(OPEN);
-  }
-
-  /** Frees the core; idempotent. Its memory can't be reached afterwards. */
   @Override
-  public void close() {
-    if (guard.get() == CLOSED) {
-      return;
-    }
-    enter();
-    guard.set(CLOSED);
+  void free() {
     kv.close();
     cleanable.clean();
   }

@@ -27,18 +27,16 @@ import dev.berth.ffi.berth_kv_ticket;
 import dev.berth.ffi.berth_kv_view;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
 import java.nio.charset.StandardCharsets;
 import java.util.Optional;
 
 /**
- * A native KV cache as Java sees it. For one thread; a call that overlaps another one is refused
- * (STATE), a call after or while closing too (CLOSED). The event ring alone may be read by a second
- * thread. Memory that is mapped here ends with {@link #close()}: a later access throws.
+ * A native KV cache as Java sees it, for one thread at a time. The event ring alone may be read by
+ * a second thread. Memory that is mapped here ends with {@link #close()}: a later access throws.
  */
-public final class NativeKv implements AutoCloseable {
+public final class NativeKv extends Exclusive {
   /** Memory levels: device, host, disk. */
   public static final int LEVELS = BerthNative.BERTH_KV_LEVELS();
 
@@ -52,20 +50,7 @@ public final class NativeKv implements AutoCloseable {
   public static final long EVENT_BYTES = berth_kv_event.sizeof();
 
   private static final Cleaner CLEANER = Cleaner.create();
-  private static final int IDLE = 0;
-  private static final int BUSY = 1;
-  private static final int CLOSING = 2;
-  private static final int CLOSED = 3;
-  private static final VarHandle STATE;
   private static final VarHandle LONG = JAVA_LONG.varHandle();
-
-  static {
-    try {
-      STATE = MethodHandles.lookup().findVarHandle(NativeKv.class, "state", int.class);
-    } catch (ReflectiveOperationException e) {
-      throw new ExceptionInInitializerError(e);
-    }
-  }
 
   /** Whose cache it is, if it isn't its own: a call into one is a call into the other. */
   interface Owner {
@@ -94,7 +79,7 @@ public final class NativeKv implements AutoCloseable {
 
   private final MemorySegment address;
   private final Owner owner;
-  private final Arena scope = Arena.ofShared();
+  private final Arena scope;
   private final Cleaner.Cleanable memory;
   private final MemorySegment tokens;
   private final MemorySegment events;
@@ -112,16 +97,16 @@ public final class NativeKv implements AutoCloseable {
   private final int sequences;
   private final int beams;
 
-  @SuppressWarnings("UnusedVariable") // through STATE
-  private volatile int state = IDLE;
-
-  @SuppressWarnings("MustBeClosedChecker") // the scope ends with close()
-  private NativeKv(MemorySegment address, Config c, int buffers, Owner owner) {
+  /**
+   * @param scope of what is mapped here: this cache's own, or its owner's
+   */
+  private NativeKv(MemorySegment address, Config c, int buffers, Owner owner, Arena scope) {
+    super("KV cache");
     this.address = address;
     this.owner = owner;
     this.memory =
-        CLEANER.register(
-            this, owner == Owner.NONE ? () -> BerthNative.berth_kv_destroy(address) : () -> {});
+        CLEANER.register(this, owner == Owner.NONE ? () -> destroy(scope, address) : () -> {});
+    this.scope = scope;
     this.maxBlocks = c.maxBlocks();
     this.sequences = c.sequences();
     this.beams = c.beams();
@@ -145,6 +130,12 @@ public final class NativeKv implements AutoCloseable {
       states = berth_kv_memory.states(map);
       tokensPerBlock = berth_kv_memory.event_tokens(map);
     }
+  }
+
+  /** First nobody can reach the memory any more, then it goes. */
+  private static void destroy(Arena scope, MemorySegment address) {
+    scope.close();
+    BerthNative.berth_kv_destroy(address);
   }
 
   private MemorySegment at(long base, long bytes) {
@@ -311,6 +302,7 @@ public final class NativeKv implements AutoCloseable {
    * @param place of the disk level
    * @throws BerthException ARGUMENT, MEMORY, UNAVAILABLE; CONFIGURATION if the disk level can't be
    */
+  @SuppressWarnings("MustBeClosedChecker") // the scope ends with the cache
   public static NativeKv create(
       Config c, Buffer[] buffers, long[] pages, long[] most, Optional<Disk> place) {
     NativeLibrary.load();
@@ -342,7 +334,7 @@ public final class NativeKv implements AutoCloseable {
         throw new BerthException(Code.CONFIGURATION, refusal(place.orElseThrow(), disk));
       }
       Status.check(status, "create KV cache " + c + place.map(d -> " with " + d).orElse(""));
-      return new NativeKv(out.get(ADDRESS, 0), c, buffers.length, Owner.NONE);
+      return new NativeKv(out.get(ADDRESS, 0), c, buffers.length, Owner.NONE, Arena.ofShared());
     }
   }
 
@@ -397,11 +389,11 @@ public final class NativeKv implements AutoCloseable {
       new Config(1, 1, 1, 1, 1, 0, 1, 1, 0, false, 0, 0, 0, 0, false, false, 1, -1, 1, 0, 0);
 
   /** A core's cache: ends with {@link #close()}, which the core calls first. */
-  static NativeKv borrow(MemorySegment address, NativeCore.Cache cache, Owner owner) {
+  static NativeKv borrow(MemorySegment address, NativeCore.Cache cache, Owner owner, Arena scope) {
     return switch (cache) {
-      case NativeCore.Cache.Counted ignored -> new NativeKv(address, COUNTED, 0, owner);
+      case NativeCore.Cache.Counted ignored -> new NativeKv(address, COUNTED, 0, owner, scope);
       case NativeCore.Cache.Paged paged ->
-          new NativeKv(address, paged.config(), paged.buffers().length, owner);
+          new NativeKv(address, paged.config(), paged.buffers().length, owner, scope);
     };
   }
 
@@ -926,58 +918,33 @@ public final class NativeKv implements AutoCloseable {
 
   // ------------------------------------------------------------------------------ the guard
 
-  /**
-   * Frees the cache, at once or when the call that is inside leaves. Idempotent, from any thread.
-   */
-  @Override
-  public void close() {
-    while (true) {
-      int seen = (int) STATE.getVolatile(this);
-      if (seen == IDLE && STATE.compareAndSet(this, IDLE, CLOSED)) {
-        free();
-        return;
-      }
-      if (seen == CLOSING
-          || seen == CLOSED
-          || seen == BUSY && STATE.compareAndSet(this, BUSY, CLOSING)) {
-        return;
-      }
-    }
-  }
-
-  /** First nobody can reach the memory any more, then it goes. */
-  private void free() {
-    scope.close();
-    memory.clean();
-  }
-
   private void check(int n, MemorySegment column, long bytes) {
     if (n < 0 || n > MAX || n * bytes > column.byteSize()) {
       throw new BerthException(
           Code.ARGUMENT,
-          "%d items in a column of %d bytes of a KV cache".formatted(n, column.byteSize()));
+          "%d items in a column of %d bytes of a %s".formatted(n, column.byteSize(), name()));
     }
   }
 
-  private void enter() {
-    if (!STATE.compareAndSet(this, IDLE, BUSY)) {
-      throw (int) STATE.getVolatile(this) == BUSY
-          ? new BerthException(Code.STATE, "this KV cache is in use by another thread")
-          : new BerthException(Code.CLOSED, "this KV cache is closed");
-    }
+  @Override
+  void enter() {
+    super.enter();
     try {
       owner.enter();
     } catch (BerthException e) {
-      STATE.setVolatile(this, IDLE);
+      super.leave();
       throw e;
     }
   }
 
-  private void leave() {
+  @Override
+  void leave() {
     owner.leave();
-    if (!STATE.compareAndSet(this, BUSY, IDLE)) {
-      STATE.setVolatile(this, CLOSED);
-      free();
-    }
+    super.leave();
+  }
+
+  @Override
+  void free() {
+    memory.clean();
   }
 }

@@ -9,48 +9,26 @@ import dev.berth.ffi.berth_slots_stats;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
 
 /**
- * A native slot map as Java sees it. For one thread; a call that overlaps another one is refused
- * (STATE), a call after or while closing too (CLOSED), so that no misuse reaches freed memory:
- * whoever is inside when the map is closed closes it on the way out.
+ * A native slot map as Java sees it, for one thread at a time.
  *
  * <p>Columns are native segments: {@code long[n]} ids and handles, {@code int[n]} statuses, with
  * the codes and meanings of {@code berth.h}. Every call checks that n items fit in each column
  * before it enters native code.
  */
-public final class NativeSlots implements AutoCloseable {
+public final class NativeSlots extends Exclusive {
   /** Most slots of a map, and most items of a batch. */
   public static final int MAX = 1 << 20;
 
   private static final Cleaner CLEANER = Cleaner.create();
-  private static final int IDLE = 0;
-  private static final int BUSY = 1;
-  private static final int CLOSED = 2;
-  private static final VarHandle STATE;
 
-  static {
-    try {
-      STATE = MethodHandles.lookup().findVarHandle(NativeSlots.class, "state", int.class);
-    } catch (ReflectiveOperationException e) {
-      throw new ExceptionInInitializerError(e);
-    }
-  }
-
-  private final String name;
   private final MemorySegment address;
   private final Cleaner.Cleanable memory;
 
-  @SuppressWarnings("UnusedVariable") // through STATE
-  private volatile int state = IDLE;
-
-  private volatile boolean closing;
-
   private NativeSlots(String name, MemorySegment address) {
-    this.name = name;
+    super(name);
     this.address = address;
     this.memory = CLEANER.register(this, () -> BerthNative.berth_slots_destroy(address));
   }
@@ -160,7 +138,8 @@ public final class NativeSlots implements AutoCloseable {
     enter();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment reusable = arena.allocate(ValueLayout.JAVA_INT);
-      Status.check(BerthNative.berth_slots_complete(address, epoch, reusable), "complete " + name);
+      Status.check(
+          BerthNative.berth_slots_complete(address, epoch, reusable), "complete " + name());
       return reusable.get(ValueLayout.JAVA_INT, 0);
     } finally {
       leave();
@@ -182,9 +161,9 @@ public final class NativeSlots implements AutoCloseable {
         throw new BerthException(
             Code.ARGUMENT,
             "sweep of a %s would reclaim %d, room for %d"
-                .formatted(name, count.get(ValueLayout.JAVA_INT, 0), capacity));
+                .formatted(name(), count.get(ValueLayout.JAVA_INT, 0), capacity));
       }
-      Status.check(status, "sweep " + name);
+      Status.check(status, "sweep " + name());
       return count.get(ValueLayout.JAVA_INT, 0);
     } finally {
       leave();
@@ -237,7 +216,7 @@ public final class NativeSlots implements AutoCloseable {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment stats = berth_slots_stats.allocate(arena);
       berth_slots_stats.struct_size(stats, (int) berth_slots_stats.sizeof());
-      Status.check(BerthNative.berth_slots_describe(address, stats), "describe " + name);
+      Status.check(BerthNative.berth_slots_describe(address, stats), "describe " + name());
       return new Stats(
           berth_slots_stats.capacity(stats),
           berth_slots_stats.reserved(stats),
@@ -249,51 +228,16 @@ public final class NativeSlots implements AutoCloseable {
     }
   }
 
-  /**
-   * Frees the map: at once, or when the call that is inside leaves; at the very latest when the
-   * collector finds it unreachable. Idempotent, from any thread.
-   */
-  @Override
-  public void close() {
-    closing = true;
-    free();
-  }
-
   private void check(int n, MemorySegment column, int bytes) {
     if (n < 0 || n > MAX || n * (long) bytes > column.byteSize()) {
       throw new BerthException(
           Code.ARGUMENT,
-          "%d items in a column of %d bytes of a %s".formatted(n, column.byteSize(), name));
+          "%d items in a column of %d bytes of a %s".formatted(n, column.byteSize(), name()));
     }
   }
 
-  private void enter() {
-    int seen = (int) STATE.compareAndExchange(this, IDLE, BUSY);
-    if (seen == BUSY && !closing) {
-      throw new BerthException(Code.STATE, "this " + name + " is in use by another thread");
-    }
-    if (closing) {
-      if (seen == IDLE) {
-        leave();
-      }
-      throw new BerthException(Code.CLOSED, "this " + name + " is closed");
-    }
-  }
-
-  // A plain release, half as dear as a second exchange. A close() that it misses, because each of
-  // the two saw the other
-  // too early, is made good by the next enter() or by the cleaner; memory goes only from IDLE, so
-  // never under a call.
-  private void leave() {
-    STATE.setRelease(this, IDLE);
-    if (closing) {
-      free();
-    }
-  }
-
-  private void free() {
-    if (STATE.compareAndSet(this, IDLE, CLOSED)) {
-      memory.clean();
-    }
+  @Override
+  void free() {
+    memory.clean();
   }
 }

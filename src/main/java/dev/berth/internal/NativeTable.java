@@ -18,13 +18,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.ref.Cleaner;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The native scheduling table as Java sees it: memory that both sides map, one call an iteration.
  * Indexes are checked here; values are checked by {@link #check}. One thread at a time.
  */
-public final class NativeTable implements AutoCloseable {
+public final class NativeTable extends Exclusive {
   /** One pool of pages. */
   public record PoolConfig(int window, boolean cross, long total, int pageIds) {}
 
@@ -45,9 +44,6 @@ public final class NativeTable implements AutoCloseable {
   }
 
   private static final Cleaner CLEANER = Cleaner.create();
-  private static final int OPEN = 0;
-  private static final int BUSY = 1;
-  private static final int CLOSED = 2;
   private static final int CHECKED = BerthNative.BERTH_ROW_CHECKED();
   private static final int LIVE = BerthNative.BERTH_ROW_LIVE();
   private static final Rows[] LISTS = Rows.values();
@@ -79,7 +75,6 @@ public final class NativeTable implements AutoCloseable {
   private final Runnable end;
   private final Arena scope;
   private final Access access;
-  private final AtomicInteger guard = new AtomicInteger(OPEN);
   private final int rows;
   private final int pools;
   private final int adapters;
@@ -108,6 +103,7 @@ public final class NativeTable implements AutoCloseable {
       int adapters,
       int heldPerRow,
       int snapshotsPerRow) {
+    super("scheduling table");
     this.handle = handle;
     this.scope = scope;
     this.access = access;
@@ -811,30 +807,27 @@ public final class NativeTable implements AutoCloseable {
     return berth_schedule.short_of(schedule, Objects.checkIndex(poolIndex, pools));
   }
 
-  private void enter() {
+  @Override
+  void enter() {
+    own();
+    super.enter();
+  }
+
+  private void own() {
     if (borrowed()) {
       throw new BerthException(
           Code.STATE, "the table is an engine's: its rows are the engine's to check and schedule");
     }
-    if (!guard.compareAndSet(OPEN, BUSY)) {
-      throw guard.get() == CLOSED
-          ? new BerthException(Code.CLOSED, "the scheduling table was closed")
-          : new BerthException(Code.STATE, "the scheduling table is in use by another thread");
-    }
   }
 
-  private void leave() {
-    guard.set(OPEN);
-  }
-
-  /** Frees the table; idempotent. Its memory can't be reached afterwards. */
   @Override
   public void close() {
-    if (guard.get() == CLOSED) {
-      return;
-    }
-    enter();
-    guard.set(CLOSED);
+    own();
+    super.close();
+  }
+
+  @Override
+  void free() {
     scope.close();
     end.run();
   }

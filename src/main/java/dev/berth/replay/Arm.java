@@ -2,6 +2,7 @@
 package dev.berth.replay;
 
 import dev.berth.engine.EngineConfig;
+import dev.berth.engine.FillRules;
 import dev.berth.request.WaitingQueue;
 import java.util.List;
 import java.util.Map;
@@ -54,7 +55,8 @@ public record Arm(
         engine.ownPolicy(),
         engine.router(),
         engine.hold(),
-        engine.encoderWait());
+        engine.encoderWait(),
+        engine.gate().active() ? engine.fill() : "");
   }
 
   /** The effective plan in one line. */
@@ -67,6 +69,9 @@ public record Arm(
         + ")"
         + (engine.gate().active()
             ? ", " + engine.gate().kind().name().toLowerCase(java.util.Locale.ROOT) + " gate"
+            : "")
+        + (engine.gate().active() && !engine.fill().equals(FillRules.of(engine.policies()))
+            ? ", " + engine.fill().describe()
             : "")
         + (engine.cap() == dev.berth.route.RankCap.OFF ? ", router cap off" : "")
         + (engine.router().equals(dev.berth.route.RouterChoice.DEFAULT)

@@ -150,6 +150,8 @@ public final class FleetRun implements AutoCloseable {
     } catch (BerthException e) {
       if (e.code() == Code.DIVERGED) {
         return result(RunResult.Ending.DIVERGED, String.valueOf(e.getMessage()));
+      } else if (e.code() == Code.STALLED) {
+        return result(RunResult.Ending.STALLED, String.valueOf(e.getMessage()));
       }
       throw e;
     }

@@ -122,6 +122,18 @@ class PlanCommandTest {
     assertThat(result.out()).contains("expert shuffling 20.00 GiB").contains("[kv-reserve]");
   }
 
+  /** A plan that works is one that a replay can make. */
+  @Test
+  void aWorkerThatNoCoreHasRoomForIsRefused(@TempDir Path folder) throws IOException {
+    var file = write(folder, "max_batch_size: 524288\npipeline_parallel_size: 8\n").toString();
+    var result = run("plan", file);
+    assertThat(result.exit()).isEqualTo(2);
+    assertThat(result.out())
+        .contains(
+            "server: a rank would hold up to ", " its core holds up to 1048576", "[core-size]")
+        .endsWith("refused: 1 reason" + System.lineSeparator());
+  }
+
   @Test
   void warningsFailOnlyWhenStrict(@TempDir Path folder) throws IOException {
     var file = write(folder, "max_batch_size: 64\nmax_num_tokens: 32\n").toString();

@@ -606,9 +606,11 @@ class ReplayCommandTest {
         "replay DISAGREES | disagrees.yaml:7: arms.a: there are 4 seats and 3 leases: unified seats"
             + " need as many leases as seats (override_validator: true runs it all the same)",
         "replay TWINS | twins.yaml:8: arms.b: arms a and b are declared different, but their",
-        "replay --config WIDE --trace azure-conv | wide.yaml:1: server: a rank would hold up to ",
-        "replay --config MANY --trace azure-conv | many.yaml:1: server: 1 server of 65536 ranks",
-        "replay --config LARGE --trace azure-conv --servers 4096 | large.yaml:1: server: 4096 servers",
+        "replay --config WIDE --trace azure-conv | wide.yaml:1: max_batch_size: can't work:"
+            + " server: a rank would hold up to ",
+        "replay --config MANY --trace azure-conv | many.yaml:1: max_batch_size: 1 server of 65536 ranks",
+        "replay --config LARGE --trace azure-conv --servers 4096 | large.yaml:1: max_batch_size: 4096"
+            + " servers",
         "replay --config CONFIG --trace FOLDER | folder: is a folder; a file is needed",
         "replay --config CONFIG --trace /dev/null | /dev/null: holds no line",
         "replay --config CONFIG --trace mooncake-1000 --requests 2147483647 | --requests: found 2147483647; allowed: an integer from 1 to ",

@@ -140,7 +140,7 @@ class BugCasesTest {
     long cap = 0;
     var caps = new ArrayList<Long>();
     for (int i = 0; i < 5; i++) {
-      cap = FleetRules.ramp(cap, 4, 32);
+      cap = FleetRules.ramp(FillRules.Ramp.DOUBLING, cap, 4, 32);
       caps.add(cap);
     }
     assertThat(caps).containsExactly(4L, 8L, 16L, 32L, 32L);

@@ -2,7 +2,10 @@
 package dev.berth.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.berth.BerthException;
+import dev.berth.BerthException.Code;
 import dev.berth.capacity.CapacityRule;
 import dev.berth.capacity.Chunking;
 import dev.berth.capacity.SchedulerKind;
@@ -61,6 +64,7 @@ class NaiveFleetTest {
     long held = 0;
     long encodes = 0;
     long refusedPads = 0;
+    long stalled = 0;
     for (int i = 0; i < count; i++) {
       var run = new Run(SEED + i);
       run.toTheEnd();
@@ -70,15 +74,17 @@ class NaiveFleetTest {
       held += run.held;
       encodes += run.encodes;
       refusedPads += run.refusedPads;
+      stalled += run.stalled;
     }
     System.out.printf(
-        "%d runs, %d requests, %d iterations, %d pauses, %d held, %d encoders, %d pads refused%n",
-        count, requests, iterations, paused, held, encodes, refusedPads);
+        "%d runs, %d requests, %d iterations, %d pauses, %d held, %d encoders, %d pads refused, %d stalls%n",
+        count, requests, iterations, paused, held, encodes, refusedPads, stalled);
     assertThat(iterations).isGreaterThan(count * 10L);
     assertThat(paused).isGreaterThan(count / 10L);
     assertThat(held).isGreaterThan(count);
     assertThat(encodes).isGreaterThan(count);
     assertThat(refusedPads).isPositive();
+    assertThat(stalled).isPositive();
   }
 
   /** One random fleet and one random load, on both sides. */
@@ -95,6 +101,7 @@ class NaiveFleetTest {
     final boolean stops;
     final boolean cancels;
     final boolean images;
+    final boolean warmsUp;
     int offered;
     int refused;
     int ended;
@@ -102,6 +109,7 @@ class NaiveFleetTest {
     int held;
     int encodes;
     int refusedPads;
+    int stalled;
     int iteration;
 
     Run(long seed) {
@@ -119,6 +127,7 @@ class NaiveFleetTest {
       stops = oneIn(3);
       cancels = oneIn(3);
       images = oneIn(4);
+      warmsUp = oneIn(4);
     }
 
     int between(int lowest, int highest) {
@@ -182,8 +191,14 @@ class NaiveFleetTest {
               .gate(
                   role == WorkerRole.GENERATION && oneIn(3)
                       ? new FillGate(
-                          oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 40))
+                          oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE,
+                          between(1, Math.min(40, plan.fleetCapacity())))
                       : FillGate.NONE)
+              .fill(
+                  new FillRules(
+                      FillRules.Ramp.values()[random.nextInt(2)],
+                      FillRules.FailFast.values()[random.nextInt(3)],
+                      oneIn(3) ? between(1, 30) * 100_000L : FillRules.STALL_MICROS))
               .retiringTokens(RetiringTokens.values()[random.nextInt(2)])
               .cap(oneIn(8) ? RankCap.OFF : RankCap.HARD)
               .router(
@@ -232,7 +247,16 @@ class NaiveFleetTest {
           arrivals(group, probe, model);
           happenings(group, probe, model);
           probe.gather();
-          boolean ran = group.step(probe);
+          boolean ran;
+          try {
+            ran = group.step(probe);
+          } catch (BerthException e) {
+            assertThat(e.code()).as("%s: %s", this, e.getMessage()).isEqualTo(Code.STALLED);
+            assertThatThrownBy(model::step, "%s: %s", this, e.getMessage())
+                .isInstanceOf(NaiveFleet.Stalled.class);
+            stalled++;
+            return;
+          }
           var expected = model.step();
           assertThat(ran).as("%s", this).isEqualTo(expected.isPresent());
           if (ran) {
@@ -312,6 +336,11 @@ class NaiveFleetTest {
     }
 
     private void happenings(LockstepGroup group, FleetProbe probe, NaiveFleet model) {
+      if (warmsUp && (iteration == 0 || oneIn(6))) {
+        FillWarmUp phase = iteration < 12 && oneIn(2) ? FillWarmUp.ON : FillWarmUp.OFF;
+        group.warmUp(phase);
+        model.warmUp(phase);
+      }
       for (long id : model.inTransfer()) {
         if (oneIn(3)) {
           RequestState becomes =

@@ -10,6 +10,10 @@ import dev.berth.exchange.FrameBoard;
 import dev.berth.exchange.FrameBoard.Op;
 import dev.berth.id.BatchPosition;
 import dev.berth.internal.NativeCore.CoreConfig;
+import dev.berth.kv.KvBuffer;
+import dev.berth.kv.KvLayout;
+import dev.berth.kv.KvReach;
+import dev.berth.kv.KvSizes;
 import dev.berth.plan.KeyedBy;
 import dev.berth.plan.RegisteredPool;
 import dev.berth.plan.SeatPolicy;
@@ -514,6 +518,29 @@ class RankEngineTest {
       new RankEngine(config, 0, 0, admission, core(config, 16, 16, 1, 8)).close();
     }
 
+    /** A cache brings block tables, a row a lease; an engine that counts pages has none. */
+    @Test
+    void blockTablesAreComparedWhereThereAreSome() {
+      var layout = KvLayout.plan(4, List.of(KvBuffer.of(0, KvBuffer.KEY, 64, KvReach.FULL)));
+      var config =
+          TestConfig.overlap(2, 8)
+              .tokensPerBlock(4)
+              .maxSeqLen(64)
+              .build()
+              .withKv(KvSetup.paged(layout, KvSizes.device(64)));
+      try (var group = new LockstepGroup(config)) {
+        assertThat(group.engine(0).startUp().checked())
+            .containsExactly(
+                "seat pool", "lease map", "padding lease pool", "batch", "block tables");
+      }
+      var admission = new Admission(config, 0);
+      assertThatThrownBy(() -> new RankEngine(config, 0, 0, admission, core(config, 16, 14, 3, 8)))
+          .hasMessage(
+              "lease map has 14 rows, but the plan has 16 leases;"
+                  + " padding lease pool has 3 rows, but the plan has 1 reserved leases;"
+                  + " block tables has 14 rows, but the plan has 16 leases");
+    }
+
     @Test
     void poolsWithoutABoundAreSkippedByName() {
       try (var group = new LockstepGroup(TestConfig.overlap(2, 8).build())) {
@@ -873,7 +900,7 @@ class RankEngineTest {
 
     @Test
     void theRampStartsWithOneARankAndDoubles() {
-      try (var group = filling(FillGate.Kind.STATE, 1000)) {
+      try (var group = filling(FillGate.Kind.STATE, 32)) {
         offer(group, 0, 1000, 8, 4);
         var admitted = new ArrayList<Integer>();
         for (int i = 0; i < 4; i++) {
@@ -886,7 +913,7 @@ class RankEngineTest {
 
     @Test
     void theRampGoesOnWhileTheQueueIsEmpty() {
-      try (var group = filling(FillGate.Kind.STATE, 1000)) {
+      try (var group = filling(FillGate.Kind.STATE, 32)) {
         offer(group, 0, 1, 8, 4);
         steps(group, 3); // 4, 8, 16, though only one came
         offer(group, 1, 1000, 8, 4);

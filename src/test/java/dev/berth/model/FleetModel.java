@@ -2,6 +2,7 @@
 package dev.berth.model;
 
 import dev.berth.engine.FillGate;
+import dev.berth.engine.FillRules;
 import dev.berth.engine.FleetRules;
 import dev.berth.request.Request;
 import dev.berth.request.RequestBatch;
@@ -385,7 +386,9 @@ final class FleetModel {
     long capacity = (long) setup.ranks * setup.batch;
     long budget = FleetRules.budget(capacity, routable);
     if (held) {
-      s[at(rank, RAMP)] = (byte) FleetRules.ramp(get(s, rank, RAMP), setup.ranks, capacity);
+      s[at(rank, RAMP)] =
+          (byte)
+              FleetRules.ramp(FillRules.Ramp.DOUBLING, get(s, rank, RAMP), setup.ranks, capacity);
       budget = Math.min(budget, get(s, rank, RAMP));
     } else {
       s[at(rank, RAMP)] = 0;

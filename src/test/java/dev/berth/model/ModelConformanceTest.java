@@ -76,7 +76,7 @@ class ModelConformanceTest {
           transfers && random.nextInt(2) == 0
               ? new FillGate(
                   random.nextInt(3) == 0 ? FillGate.Kind.COUNT : FillGate.Kind.STATE,
-                  random.nextInt(1, count + 1))
+                  random.nextInt(1, Math.min(count, ranks * batch) + 1))
               : FillGate.NONE;
       return new Setup(
           ranks,

@@ -158,7 +158,10 @@ class ScaledScenariosTest {
           c.toBuilder()
               .plan(plan)
               .hold(scaled(c.hold(), batch))
-              .gate(c.gate().active() ? new FillGate(c.gate().kind(), requests) : FillGate.NONE)
+              .gate(
+                  c.gate().active()
+                      ? new FillGate(c.gate().kind(), Math.min(requests, plan.fleetCapacity()))
+                      : FillGate.NONE)
               .build();
       return new Arm(
           "another name", "renamed and scaled", engine, List.of(), Map.of(), Optional.empty());

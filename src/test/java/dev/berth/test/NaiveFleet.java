@@ -7,6 +7,8 @@ import dev.berth.capacity.SchedulerKind;
 import dev.berth.engine.ContextHold;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.FillGate;
+import dev.berth.engine.FillRules;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
 import dev.berth.request.Relax;
@@ -173,6 +175,20 @@ public final class NaiveFleet {
   private int unbalanced; // iterations that contexts were held because ranks differ
   private int balanced; // that they were held although they don't, for more of them
   private int waitedForTokens;
+
+  /** The fleet fails: what it waits for can't come, or didn't. */
+  public static final class Stalled extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+  }
+
+  // A rank's frame is made when its step ends, or where it pauses, when it goes on.
+  private boolean late;
+  private int arrived;
+  private boolean warming;
+  private boolean frameProgress;
+  private boolean frameWarming;
+  private long pauses; // since the last progress
+  private boolean paused;
   private boolean gateOpen;
   private long fetched;
   private long ramp;
@@ -214,11 +230,23 @@ public final class NaiveFleet {
   /** The KV of a request arrived, or its transfer failed, before the next step. */
   public void transferOver(long id, RequestState becomes) {
     news.put(id, becomes);
+    arrived += becomes == RequestState.GENERATION_TRANSFER_COMPLETE ? 1 : 0;
   }
 
   /** The output of a request's encoder is here, before the next step. */
   public void encoded(long id) {
     encoded.add(id);
+  }
+
+  /** Whether a warm-up is on. */
+  public void warmUp(FillWarmUp phase) {
+    warming = phase == FillWarmUp.ON;
+  }
+
+  private void frame() {
+    frameProgress = arrived > 0;
+    frameWarming = warming;
+    arrived = 0;
   }
 
   /** Requests whose encoder runs. */
@@ -257,6 +285,9 @@ public final class NaiveFleet {
     // gather (spec 01 §2.1): retirees are left out where they aren't charged; what is over is never
     // routable
     int n = ranks.size();
+    if (late) {
+      frame();
+    }
     long[] routable = new long[n];
     long[] tokens = new long[n];
     long live = 0;
@@ -275,20 +306,33 @@ public final class NaiveFleet {
       states.add(counts);
       live += rank.holders().size();
     }
+    boolean held = !frameWarming && askGate();
+    boolean progress = held && frameProgress;
+    pauses = !held || progress ? 0 : pauses + (paused ? 1 : 0);
+    long bound = config.fill().stallMicros();
+    if (bound > 0 && pauses * 100_000 >= bound) {
+      throw new Stalled();
+    }
     if (live == 0 && queue.isEmpty()) {
+      late = true;
+      paused = false;
       return java.util.Optional.empty();
     }
     long charged = java.util.Arrays.stream(routable).sum();
-    boolean held = askGate();
 
     // budget, pop, route (§3, §4)
     long budget = capacity - charged;
     if (held) {
-      ramp = ramp == 0 ? n : Math.min(2 * ramp, capacity);
+      boolean doubles = config.fill().ramp() == FillRules.Ramp.DOUBLING;
+      ramp = ramp == 0 || !doubles ? n : Math.min(2 * ramp, capacity);
       budget = Math.min(budget, ramp);
+    } else {
+      ramp = 0;
     }
     List<Request> popped = pop(budget, routable);
-    fetched += popped.size();
+    fetched += frameWarming ? 0 : popped.size();
+    paused = held && !progress && popped.isEmpty();
+    late = paused;
     List<List<Request>> assigned = new ArrayList<>();
     long[] beside = new long[n];
     long[] load = tokens.clone();
@@ -357,6 +401,7 @@ public final class NaiveFleet {
     // vote (§7): one empty rank vetoes the forward everywhere
     boolean canQueue = ranks.stream().allMatch(r -> r.batch.size() > 0);
     boolean launched = canQueue && !held;
+    failFast(held);
     boolean contextsHeld = holdsContexts();
     for (Rank rank : ranks) {
       if (contextsHeld) {
@@ -385,6 +430,9 @@ public final class NaiveFleet {
       }
     }
 
+    if (!late) {
+      frame();
+    }
     return java.util.Optional.of(
         new Iteration(
             states,
@@ -413,6 +461,31 @@ public final class NaiveFleet {
 
   private <T> List<T> each(java.util.function.Function<Rank, T> what) {
     return ranks.stream().map(what).toList();
+  }
+
+  /** §8.3 and the table of #13347. */
+  private void failFast(boolean held) {
+    boolean stuck = ranks.stream().anyMatch(rank -> isStuck(rank, held));
+    boolean all = config.gate().active() && fetched >= config.gate().target();
+    boolean fails =
+        switch (config.fill().failFast()) {
+          case OFF -> false;
+          case SUPPRESS_DURING_FILL -> stuck && !held;
+          case FILL_ONLY_VOTE -> stuck && held && all;
+        };
+    if (fails) {
+      throw new Stalled();
+    }
+  }
+
+  /** Somebody's KV can't be asked for, and nobody will make room. */
+  private boolean isStuck(Rank rank, boolean held) {
+    return config.transfer() == EngineConfig.Transfer.TRANSCEIVER
+        && rank.over.isEmpty()
+        && (held || rank.batch.positions.isEmpty())
+        && rank.active.stream()
+            .noneMatch(s -> s.state == RequestState.GENERATION_TRANSFER || s.flights > 0)
+        && rank.active.stream().anyMatch(s -> s.state == RequestState.GENERATION_INIT);
   }
 
   /** §9: what each rank scheduled, before an empty batch was padded. */

@@ -79,6 +79,11 @@ public final class TestConfig {
     return this;
   }
 
+  public TestConfig maxSeqLen(int tokens) {
+    shape.maxSeqLen(tokens);
+    return this;
+  }
+
   public TestConfig role(WorkerRole newRole) {
     role = newRole;
     if (newRole == WorkerRole.GENERATION) {

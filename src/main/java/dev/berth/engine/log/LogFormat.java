@@ -43,6 +43,9 @@ final class LogFormat {
   /** An engine was told about a row what {@link #CHANGE} has no number for. */
   static final int OTHER_CHANGE = 0x1b;
 
+  /** A warm-up begins or ends. */
+  static final int WARM_UP = 0x1c;
+
   /** Changes that {@link #CHANGE} has numbers for. */
   static final int FIRST_CHANGES = 3;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine.log;
 
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.GroupTap.Change;
 import dev.berth.engine.GroupTap.Fault;
 import dev.berth.engine.GroupTap.Hold;
@@ -18,6 +19,8 @@ sealed interface LogRecord {
   record Withdraw(long id, boolean waited) implements Input {}
 
   record Changed(int frame, Change change, int row, long id) implements Input {}
+
+  record WarmedUp(FillWarmUp phase) implements Input {}
 
   record Stop(int frame, int position) implements Input {}
 

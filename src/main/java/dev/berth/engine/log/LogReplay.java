@@ -274,6 +274,7 @@ public final class LogReplay {
                 waited ? "it waited" : "it did not wait",
                 group.cancel(id) ? "it waited" : "it did not wait");
         case LogRecord.Changed changed -> bring(changed);
+        case LogRecord.WarmedUp(var phase) -> group.warmUp(phase);
         case LogRecord.Held held -> bring(held);
         case LogRecord.TakenBack(int rank, long id) -> group.withdraw(rank, id);
         case LogRecord.Limited(int admissionCap) -> group.limit(admissionCap);

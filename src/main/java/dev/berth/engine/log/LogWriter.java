@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine.log;
 
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
@@ -131,6 +132,11 @@ public final class LogWriter implements GroupTap, AutoCloseable {
   @Override
   public void limited(int admissionCap) {
     recorder.limited(admissionCap);
+  }
+
+  @Override
+  public void warmUp(FillWarmUp phase) {
+    recorder.warmUp(phase);
   }
 
   @Override

@@ -3,6 +3,7 @@ package dev.berth.engine.log;
 
 import dev.berth.BerthException;
 import dev.berth.engine.EngineConfig;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.GroupTap.Change;
 import dev.berth.engine.GroupTap.Fault;
 import dev.berth.engine.GroupTap.Hold;
@@ -19,6 +20,7 @@ final class RecordReader {
   private static final Fault[] FAULTS = Fault.values();
   private static final Hold[] HOLDS = Hold.values();
   private static final Placement[] PLACEMENTS = Placement.values();
+  private static final FillWarmUp[] WARM_UPS = FillWarmUp.values();
   private static final WaitReason[] REASONS = WaitReason.values();
   private static final int MOST_SETTINGS = 4096;
   private static final long MOST_ENGINES = 1 << 14;
@@ -101,6 +103,8 @@ final class RecordReader {
         int frame = in.index("a rank", state.frames.length);
         yield changed(frame, in.index("a change", CHANGES.length));
       }
+      case LogFormat.WARM_UP ->
+          new LogRecord.WarmedUp(WARM_UPS[in.index("a warm-up", WARM_UPS.length)]);
       case LogFormat.STOP -> {
         int frame = in.index("a rank", state.frames.length);
         yield new LogRecord.Stop(frame, in.count("a batch position"));

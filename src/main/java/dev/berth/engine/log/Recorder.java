@@ -4,6 +4,7 @@ package dev.berth.engine.log;
 import dev.berth.BerthException;
 import dev.berth.engine.Admission;
 import dev.berth.engine.Batch;
+import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
@@ -91,6 +92,12 @@ final class Recorder implements GroupTap {
     head(LogFormat.WITHDRAW);
     out.number(waited ? 1 : 0);
     out.signed(id);
+  }
+
+  @Override
+  public void warmUp(FillWarmUp phase) {
+    head(LogFormat.WARM_UP);
+    out.number(phase.ordinal());
   }
 
   @Override

@@ -13,6 +13,7 @@ import dev.berth.engine.BatchWait;
 import dev.berth.engine.ContextHold;
 import dev.berth.engine.EncoderWait;
 import dev.berth.engine.EngineConfig;
+import dev.berth.engine.FillRules;
 import dev.berth.engine.GroupTap;
 import dev.berth.engine.LockstepGroup;
 import dev.berth.engine.Outcome;
@@ -622,9 +623,11 @@ class DecisionLogTest {
     EngineConfig all =
         TestConfig.overlap(2, 4).build().toBuilder()
             .hold(new ContextHold.Balanced(BalanceGate.Rules.DEFAULT))
+            .fill(new FillRules(FillRules.Ramp.CONSTANT, FillRules.FailFast.FILL_ONLY_VOTE, 7))
             .encoderWait(new EncoderWait(new BatchWait.Rules(3, 0.5), 100))
             .build();
     assertThat(ConfigText.read(ConfigText.write(all)).hold()).isEqualTo(all.hold());
+    assertThat(ConfigText.read(ConfigText.write(all)).fill()).isEqualTo(all.fill());
     for (RecordComponent component : EngineConfig.class.getRecordComponents()) {
       // A policy of the caller's own has no name; an engine with one isn't logged.
       boolean named = component.getType() != Optional.class;

@@ -126,7 +126,8 @@ final class RandomRun implements LockstepGroup.Device {
       test.cap(RankCap.OFF);
     }
     if (role == WorkerRole.GENERATION && oneIn(2)) {
-      test.gate(new FillGate(oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, 12)));
+      test.gate(
+          new FillGate(oneIn(2) ? FillGate.Kind.COUNT : FillGate.Kind.STATE, between(1, batch)));
     }
     if (oneIn(2)) {
       WaitingQueue.Policy[] policies = WaitingQueue.Policy.values();
