@@ -222,11 +222,19 @@ Status OneLoop::run() {
   }
   int32_t place = 0;
   while (place < end_ && visit(place) == Step::kNext) ++place;
-  // Who ended the phase says itself why; those behind it wait for the same.
+  // Who ended the phase says itself why; those behind it wait for the same. D14: but for those who receive KV, which
+  // takes no place and no token, so that they don't wait for a batch that may wait for them.
+  const berth_wait_reason reason = stopped_by_;
+  bool receiving = own_ && (reason == BERTH_WAIT_BATCH || reason == BERTH_WAIT_TOKENS);
   for (int32_t k = place; k < end_; ++k) {
     berth_row &row = row_at(k);
-    const bool inside = in_range(row) || row.state == BERTH_STATE_GENERATION_INIT;
-    if (inside && !busy(row) && !dropped(t_.active[k])) row.wait_reason = static_cast<int16_t>(stopped_by_);
+    const bool receives = row.state == BERTH_STATE_GENERATION_INIT;
+    if (busy(row) || dropped(t_.active[k]) || !(receives || in_range(row))) continue;
+    if (receives && receiving) {
+      if (visit(k) == Step::kNext) continue;
+      receiving = false;
+    }
+    row.wait_reason = static_cast<int16_t>(receives ? stopped_by_ : reason);
   }
   const Status status = second_phase();
   if (status != Status::kOk) return status;

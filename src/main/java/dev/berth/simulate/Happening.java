@@ -33,7 +33,8 @@ record Happening(Fault fault, int subject, long at, int amount) {
   public String toString() {
     return switch (fault) {
       case CANCEL, OFFERED_TWICE -> "%s: request %d at %d µs".formatted(fault.word(), subject, at);
-      case EARLY_END, RESULT_LOST -> "%s: request %d with token %d".formatted(fault.word(), subject, amount);
+      case EARLY_END, RESULT_LOST ->
+          "%s: request %d with token %d".formatted(fault.word(), subject, amount);
       case TRANSFER_LATE, SIGNAL_REPEATED ->
           "%s: request %d by %d µs".formatted(fault.word(), subject, amount);
       case TRANSFER_FAILS, TRANSFER_TIMES_OUT -> "%s: request %d".formatted(fault.word(), subject);

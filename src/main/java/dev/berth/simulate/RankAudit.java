@@ -46,11 +46,7 @@ final class RankAudit {
 
   /** What a request may lack after it was given a seat and a lease in the same pass. */
   private static final List<WaitReason> GIVE_BACK =
-      List.of(
-          WaitReason.PAGES,
-          WaitReason.TOKENS,
-          WaitReason.BATCH,
-          WaitReason.PREFIX);
+      List.of(WaitReason.PAGES, WaitReason.TOKENS, WaitReason.BATCH, WaitReason.PREFIX);
 
   private static final long CONTEXT = 1L << 32;
 
@@ -377,8 +373,7 @@ final class RankAudit {
   }
 
   private int load(int number) {
-    return (int)
-        config.router().load().tokens(fleet.request(number).promptTokens(), match(number));
+    return (int) config.router().load().tokens(fleet.request(number).promptTokens(), match(number));
   }
 
   private int match(int number) {

@@ -53,7 +53,9 @@ final class Transfers {
   void start(int number, long now, long clock) {
     int whose = fleet.requestOf(number);
     long takes =
-        plan.arrivals().get(whose).transferMicros() + (long) lateBy[whose] + 7L * fleet.child(number);
+        plan.arrivals().get(whose).transferMicros()
+            + (long) lateBy[whose]
+            + 7L * fleet.child(number);
     add(number, hangs[whose] ? NEVER : now + takes, clock);
     underway++;
   }

@@ -3,6 +3,7 @@ package dev.berth.simulate;
 
 import dev.berth.BerthException;
 import dev.berth.engine.Admission;
+import dev.berth.engine.Batch;
 import dev.berth.engine.Effect;
 import dev.berth.engine.EngineConfig;
 import dev.berth.engine.Event;
@@ -854,8 +855,8 @@ final class World implements AutoCloseable {
     for (int i = 0; i < engine.receives(); i++) {
       int row = engine.receiveRow(i);
       int request = (int) engine.table().tag(row);
-      transfers[engine.rank()]
-          .start(fleet.firstSequence(request) + engine.table().child(row), now, clock(node));
+      transfers[engine.rank()].start(
+          fleet.firstSequence(request) + engine.table().child(row), now, clock(node));
       tell(node, "request %d: its KV is asked for", request);
     }
   }
@@ -869,11 +870,7 @@ final class World implements AutoCloseable {
     some.bring(now, clock(node), TRANSFER_LIMIT_MICROS, this::strike);
     if (history.listens()) {
       for (int i = before; i < some.log(); i++) {
-        tell(
-            node,
-            "request %d: its transfer %s",
-            fleet.requestOf(some.request(i)),
-            some.change(i));
+        tell(node, "request %d: its transfer %s", fleet.requestOf(some.request(i)), some.change(i));
       }
     }
   }

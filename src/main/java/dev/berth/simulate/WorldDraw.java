@@ -410,7 +410,13 @@ final class WorldDraw {
 
   private static int most(Fault fault) {
     return switch (fault) {
-      case CANCEL, EARLY_END, RESULT_LOST, TRANSFER_LATE, TRANSFER_FAILS, TRANSFER_TIMES_OUT, SIGNAL_REPEATED ->
+      case CANCEL,
+          EARLY_END,
+          RESULT_LOST,
+          TRANSFER_LATE,
+          TRANSFER_FAILS,
+          TRANSFER_TIMES_OUT,
+          SIGNAL_REPEATED ->
           20;
       case OFFERED_TWICE -> 16;
       case MESSAGES_LATE, MESSAGES_LOST, RUNNER_ERROR -> 10;
@@ -427,8 +433,7 @@ final class WorldDraw {
       case CANCEL -> new Happening(fault, request, arrival.at() + between(0, 2500), 0);
       case OFFERED_TWICE -> new Happening(fault, request, arrival.at() + between(0, 1000), 0);
       case SLOW_READER ->
-          new Happening(
-              fault, request, arrival.at() + between(0, 1500), between(100, 3000));
+          new Happening(fault, request, arrival.at() + between(0, 1500), between(100, 3000));
       case EARLY_END, RESULT_LOST ->
           new Happening(fault, request, 0, between(1, arrival.request().maxNewTokens()));
       case TRANSFER_LATE -> new Happening(fault, request, 0, between(200, 4000));

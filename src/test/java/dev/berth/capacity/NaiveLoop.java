@@ -222,55 +222,90 @@ final class NaiveLoop {
 
   // ------------------------------------------------------------------------------ §9.2
 
+  /** What ends the first phase. */
+  private enum End {
+    NOTHING,
+    /** No place or no tokens are left. */
+    BATCH,
+    /** No adapter pages or no pages are left. */
+    PAGES
+  }
+
   private void firstPhase() {
-    for (int i = 0; i < end; i++) {
+    int i = 0;
+    End stop = End.NOTHING;
+    while (i < end && stop == End.NOTHING) {
+      stop = visit(i);
+      i++;
+    }
+    if (stop != End.BATCH || !own()) {
+      return;
+    }
+    for (; i < end; i++) { // D14
       Cached r = list.get(i);
-      if (recomputed.contains(r) || r.req.inFlight > 0) {
-        continue;
-      }
-      if (r.req.receives()) {
+      if (!recomputed.contains(r) && r.req.inFlight == 0 && r.req.receives()) {
         if (!adapterFits(r.req)) {
           return;
         }
-        if (prepareReceive(r)) {
-          claim(r.req);
-          receiving.add(r);
-        }
-        continue;
-      }
-      if (full()) {
-        return;
-      }
-      if (!inRange(r.req)) {
-        continue;
-      }
-      if (r.req.encoder() || r.req.context()) {
-        later.add(r);
-      } else if (r.req.generation() && !generation(i, r)) {
-        return;
+        receive(r);
       }
     }
   }
 
-  private boolean generation(int i, Cached r) {
+  private End visit(int i) {
+    Cached r = list.get(i);
+    if (recomputed.contains(r) || r.req.inFlight > 0) {
+      return End.NOTHING;
+    }
+    if (r.req.receives()) {
+      if (!adapterFits(r.req)) {
+        return End.PAGES;
+      }
+      receive(r);
+      return End.NOTHING;
+    }
+    if (full()) {
+      return End.BATCH;
+    }
+    if (!inRange(r.req)) {
+      return End.NOTHING;
+    }
+    if (r.req.encoder() || r.req.context()) {
+      later.add(r);
+      return End.NOTHING;
+    }
+    return r.req.generation() ? generation(i, r) : End.NOTHING;
+  }
+
+  private void receive(Cached r) {
+    if (prepareReceive(r)) {
+      claim(r.req);
+      receiving.add(r);
+    }
+  }
+
+  private End generation(int i, Cached r) {
     long n = (long) r.req.beam + r.req.drafts;
-    if (!adapterFits(r.req) || budget + n > maxTokens()) {
-      return false;
+    if (!adapterFits(r.req)) {
+      return End.PAGES;
+    }
+    if (budget + n > maxTokens()) {
+      return End.BATCH;
     }
     beam = beam == 0 ? r.req.beam : beam;
     if (r.req.beam != beam) {
-      return true;
+      return End.NOTHING;
     }
     if (!allocateGeneration(r) && !evict(i, r) && !recompute(i, r)) {
       if (r.resident) {
         suspend(r);
       }
-      return false;
+      return End.PAGES;
     }
     claim(r.req);
     budget += n;
     generations.add(r);
-    return true;
+    return End.NOTHING;
   }
 
   private void suspend(Cached r) {

@@ -20,7 +20,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
-/** docs/policies.md, D1 to D13: for each difference the input that shows it, under both sets. */
+/** docs/policies.md, D1 to D14: for each difference the input that shows it, under both sets. */
 class PolicyDifferencesTest {
   /** One pool of 100 pages of which so many are free; requests are added in order. */
   private static final class Input implements AutoCloseable {
@@ -126,7 +126,7 @@ class PolicyDifferencesTest {
             .filter(Matcher::matches)
             .map(m -> m.group(1))
             .collect(Collectors.toCollection(TreeSet::new));
-    assertThat(described).hasSize(13);
+    assertThat(described).hasSize(14);
     assertThat(shown).isEqualTo(described);
   }
 
@@ -369,5 +369,43 @@ class PolicyDifferencesTest {
       assertThat(Lines.ids(input.table, own.generations(), own::generation)).containsExactly(0, 2);
       assertThat(input.reason(1)).isEqualTo(WaitReason.TOKENS);
     }
+  }
+
+  @Test
+  void d14WhoReceivesKvWaitsForNoPlace() {
+    d14(BatchRules.of(1, 8), BatchRules.parity(1, 8), WaitReason.BATCH);
+    d14(BatchRules.of(8, 1), BatchRules.parity(8, 1), WaitReason.TOKENS);
+  }
+
+  private static void d14(BatchRules own, BatchRules parity, WaitReason reason) {
+    try (Input input = new Input(100)) {
+      for (int row = 0; row < 2; row++) {
+        input.generation(1, 1);
+        input.table.cache(row, 10, SchedulingTable.Residency.RESIDENT);
+        input.table.markDirty(row);
+      }
+      input.in(RequestState.GENERATION_INIT, 1, row -> {}).generation(1, 1);
+      BatchRules to14 = parity.withRange(CapacityRules.CONTEXT_INIT, CapacityRules.RETIRING);
+      assertThat(OneLoopScheduler.of(input.table, loop(to14)).schedule().receiving()).isZero();
+      assertThat(input.reason(2)).isEqualTo(reason);
+      LoopPlan plan = OneLoopScheduler.of(input.table, loop(own)).schedule();
+      assertThat(plan.receiving()).isEqualTo(1);
+      assertThat(plan.batch().generations()).isEqualTo(1);
+      assertThat(input.reason(2)).isEqualTo(WaitReason.NONE);
+      assertThat(input.reason(3)).isEqualTo(reason);
+    }
+  }
+
+  private static LoopRules loop(BatchRules batch) {
+    return new LoopRules(
+        batch,
+        PrefixSharing.OFF,
+        LoopRules.Reuse.OFF,
+        CapacityRules.NO_ADAPTERS,
+        LoopRules.Recompute.OFF,
+        LoopRules.Tier.NONE,
+        10,
+        100,
+        8);
   }
 }
