@@ -107,7 +107,7 @@ public final class Coverage {
       for (Fault fault : FAULTS) {
         for (Setting setting : SETTINGS) {
           if (!possible(state, fault, setting)
-              && !Possible.seldom(state, setting)
+              && !Possible.seldom(state, fault, setting)
               && worlds(state, fault, setting) != 0) {
             surprises.add("%s × %s × %s".formatted(state.word(), fault.word(), setting.word()));
           }

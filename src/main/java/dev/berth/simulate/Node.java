@@ -4,6 +4,7 @@ package dev.berth.simulate;
 import dev.berth.engine.Admission;
 import dev.berth.engine.Batch;
 import dev.berth.engine.RankEngine;
+import java.util.ArrayDeque;
 
 /** One rank on one stage: its engine, its books, and where it stands in the iteration. */
 final class Node {
@@ -43,6 +44,12 @@ final class Node {
   // ---- what was told to it
   int commands;
   int changes;
+
+  /** What clients want of requests that are here, until its engine has room for it. */
+  final ArrayDeque<Wish> wishes = new ArrayDeque<>();
+
+  /** A request is cancelled; its reader can't keep up, or can again. */
+  record Wish(int request, RankAudit.Change change) {}
 
   // ---- its watch over collectives, by its own clock
   long clockOffset;

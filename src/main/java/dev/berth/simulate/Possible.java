@@ -15,23 +15,38 @@ final class Possible {
   private Possible() {}
 
   /**
-   * A context worker's request gives way only to one ahead of it that had waited to share a prefix
-   * and then lacks pages: that happens, but too seldom to be asked for.
+   * What happens, but too seldom to be asked for. A context worker's request gives way only to one
+   * ahead of it that had waited to share a prefix and then lacks pages. In the middle of a prompt a
+   * reader is slow only if its request gave way, and a fill has all pages.
    */
-  static boolean seldom(Seen state, Setting setting) {
-    return state == Seen.GAVE_WAY && setting == Setting.CONTEXT_ONLY;
+  static boolean seldom(Seen state, Fault fault, Setting setting) {
+    return state == Seen.GAVE_WAY && setting == Setting.CONTEXT_ONLY
+        || state == Seen.CHUNKED_CONTEXT
+            && fault == Fault.SLOW_READER
+            && setting == Setting.STATE_GATE;
   }
 
   static boolean cell(Seen state, Fault fault, Setting setting) {
     Set<Setting> roles = EnumSet.copyOf(rolesOf(state));
     roles.retainAll(rolesOf(fault));
     roles.retainAll(rolesOf(setting));
-    if (roles.isEmpty() || !meets(state, setting) || !meets(fault, setting)) {
+    if (roles.isEmpty()
+        || !meets(state, setting)
+        || !meets(fault, setting)
+        || seldom(state, fault, setting)
+        || deadlocks(state, fault, setting)) {
       return false;
     }
     // On a generation worker only who gave way computes a prompt.
     boolean generation = roles.equals(EnumSet.of(Setting.GENERATION_ONLY));
     return !(state == Seen.CHUNKED_CONTEXT && generation) || meets(Seen.GAVE_WAY, setting);
+  }
+
+  /** Difference D10: no world has it. */
+  private static boolean deadlocks(Seen state, Fault fault, Setting setting) {
+    return state == Seen.CHUNKED_CONTEXT
+        && fault == Fault.SLOW_READER
+        && setting == Setting.TRTLLM_2026_09;
   }
 
   private static Set<Setting> rolesOf(Seen state) {

@@ -877,7 +877,10 @@ final class RankAudit {
         continue;
       }
       Seen where = where(row);
-      mask |= where.bit();
+      // Through its prompt and without a token, on a worker that makes one: its batch broke, the
+      // next iteration ends it.
+      boolean lost = config.role() == WorkerRole.CONTEXT && where == Seen.GENERATION;
+      mask |= lost ? 0 : where.bit();
       RequestState state = table.state(row);
       if (state != stateOf(where)) {
         throw broken(

@@ -522,6 +522,7 @@ final class World implements AutoCloseable {
     for (; node.changes < changeCut[node.engine.rank()][parity]; node.changes++) {
       node.audit.change(news.request(node.changes), news.change(node.changes));
     }
+    tellWishes(node);
     Effect effect = node.engine.advance(gather.complete);
     fleet.decide(node, node.sequence, byStage[node.engine.stage()]);
     if (!(effect instanceof Effect.Idle)) {
@@ -743,13 +744,30 @@ final class World implements AutoCloseable {
           }
         }
         case CANCEL -> cancel(node, command, request, first);
-        case HOLD -> read(node, request, Change.HELD);
-        case RESUME -> read(node, request, Change.RESUMED);
+        case HOLD -> node.wishes.add(new Node.Wish(request, Change.HELD));
+        case RESUME -> node.wishes.add(new Node.Wish(request, Change.RESUMED));
         default -> {
           if (first) {
             offerAgain(node, command, request);
           }
         }
+      }
+    }
+  }
+
+  /** As far as the engine has room for changes; the others come in a later iteration. */
+  private void tellWishes(Node node) {
+    while (!node.wishes.isEmpty()) {
+      int request = node.wishes.element().request();
+      if (node.engine.changeRoom() < fleet.request(request).admissionCost()) {
+        return;
+      }
+      Change change = node.wishes.remove().change();
+      if (change == Change.CANCELLED) {
+        changeSequences(node, request, change);
+        node.audit.withdraw(request);
+      } else {
+        read(node, request, change);
       }
     }
   }
@@ -786,8 +804,7 @@ final class World implements AutoCloseable {
       }
     }
     if (commandResult[command] == WAITED_NOT) {
-      changeSequences(node, number, Change.CANCELLED);
-      node.audit.withdraw(number);
+      node.wishes.add(new Node.Wish(number, Change.CANCELLED));
     }
   }
 

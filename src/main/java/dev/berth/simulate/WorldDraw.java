@@ -153,7 +153,9 @@ final class WorldDraw {
     Chunking chunking =
         (generation ? !oneIn(3) : oneIn(2)) ? Chunking.FIRST_COME_FIRST_SERVED : Chunking.NONE;
     PolicySet policies = oneIn(3) ? PolicySet.TRTLLM_2026_09 : PolicySet.BERTH_1;
-    // Difference D10: a context in the middle of its prompt and a head that waited for it to share.
+    // Difference D10: a context in the middle of its prompt and a head that comes back before it,
+    // because it waited to
+    // share or for its reader.
     deadlocks = policies == PolicySet.TRTLLM_2026_09 && chunking != Chunking.NONE;
     var config =
         EngineConfig.builder(plan, role)
@@ -164,7 +166,9 @@ final class WorldDraw {
             .policies(policies);
     FillGate gate = generation && random.nextInt(5) < 3 ? gate(plan) : FillGate.NONE;
     CapacityRule capacity = capacity(gate, generation);
-    if (capacity == CapacityRule.MAX_UTILIZATION && oneIn(3)) {
+    // Difference D14: a request to be received behind a batch that waits for it.
+    boolean hangs = policies == PolicySet.TRTLLM_2026_09 && gate.active();
+    if (capacity == CapacityRule.MAX_UTILIZATION && !hangs && oneIn(3)) {
       config.scheduler(SchedulerKind.ONE_LOOP);
     }
     config.hold(hold(plan));
@@ -388,6 +392,9 @@ final class WorldDraw {
     var possible = EnumSet.copyOf(EVERYWHERE);
     if (config.role() == WorkerRole.GENERATION) {
       possible.addAll(WITH_TRANSFERS);
+    }
+    if (deadlocks) { // whoever is held back comes back to the head, before one that has started
+      possible.remove(Fault.SLOW_READER);
     }
     int nodes = config.ranks() * config.stages();
     if (nodes > 1) {
