@@ -68,9 +68,7 @@ final class MooncakeLines implements TraceReader.Lines {
           number,
           "",
           "is no complete JSON object: %s, in '%s'"
-              .formatted(
-                  String.valueOf(e.getOriginalMessage()).lines().findFirst().orElse("malformed"),
-                  TraceReader.excerpt(bytes, length)));
+              .formatted(reason(e), TraceReader.excerpt(bytes, length)));
     }
     require(TIME, ticks);
     require(PROMPT, prompt);
@@ -193,5 +191,12 @@ final class MooncakeLines implements TraceReader.Lines {
     return countable
         ? Optional.of(new Trace.PrefixBlocks(BLOCK, ids, leadingHits, seen.cardinality()))
         : Optional.empty();
+  }
+
+  /** What the parser says, without where: the line is named already. */
+  private static String reason(JacksonException e) {
+    String first = String.valueOf(e.getOriginalMessage()).lines().findFirst().orElse("malformed");
+    int where = first.indexOf(" (start marker");
+    return where < 0 ? first : first.substring(0, where);
   }
 }

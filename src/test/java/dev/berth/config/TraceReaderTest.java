@@ -175,6 +175,10 @@ class TraceReaderTest {
             HEADER + ROW + "2023-11-16 18:15:46.6805899,3,4",
             "t:3: TIMESTAMP: lies 0.1 µs before the request ahead of it"),
         Arguments.of(MOONCAKE + "{\"timestamp\": 5, \"inp", "t:2: is no complete JSON object"),
+        Arguments.of(
+            MOONCAKE + "{\"timestamp\": 5",
+            "t:2: is no complete JSON object: Unexpected end-of-input: expected close marker for"
+                + " Object, in '{\"timestamp\": 5'"),
         Arguments.of(MOONCAKE + "{\"timestamp\": }", "t:2: is no complete JSON object"),
         Arguments.of(MOONCAKE + "[]", "t:2: is no JSON object"),
         Arguments.of(MOONCAKE + "12", "t:2: is no JSON object"),
