@@ -6,6 +6,7 @@ import dev.berth.BerthException.Code;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
+import java.util.BitSet;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -82,7 +83,10 @@ public final class InProcessTransport implements KvTransport {
     }
   }
 
-  private record Pool(MemorySegment memory, PageGeometry geometry) {
+  /**
+   * @param written pages that a fetch under way writes
+   */
+  private record Pool(MemorySegment memory, PageGeometry geometry, BitSet written) {
     MemorySegment page(int page) {
       return memory.asSlice(page * geometry.pageBytes(), geometry.pageBytes());
     }
@@ -178,7 +182,7 @@ public final class InProcessTransport implements KvTransport {
               .formatted(pool.byteSize(), geometry.pages(), geometry.pageBytes()));
     }
     var region = new Region(++last);
-    regions.put(region, new Pool(pool, geometry));
+    regions.put(region, new Pool(pool, geometry, new BitSet()));
     return region;
   }
 
@@ -299,6 +303,12 @@ public final class InProcessTransport implements KvTransport {
     if (pool.geometry.fingerprint() != other.fingerprint) {
       throw new BerthException(Code.ARGUMENT, "the peer's pages aren't like those of that pool");
     }
+    for (int i = 0; i < local.size(); i++) {
+      if (pool.written.get(local.get(i))) {
+        throw new BerthException(
+            Code.ARGUMENT, "page " + local.get(i) + " belongs to a fetch that is under way");
+      }
+    }
     long bytes = remote.size() * pool.geometry.pageBytes();
     long under = inFlight.getOrDefault(peer, 0L);
     if (under > 0 && under + bytes > options.bytesInFlight) {
@@ -307,6 +317,9 @@ public final class InProcessTransport implements KvTransport {
     var id = new TransferId(number << 40 | ++last);
     var fetch = new Fetch(id, peer, other, lease, region, local, remote, deadline, bytes);
     fetches.put(id, fetch);
+    for (int i = 0; i < local.size(); i++) {
+      pool.written.set(local.get(i));
+    }
     inFlight.put(peer, under + bytes);
     InProcessTransport owner = network.find(other.transport);
     Lease offered = owner == null ? null : owner.leases.get(lease);
@@ -392,6 +405,10 @@ public final class InProcessTransport implements KvTransport {
       return;
     }
     inFlight.merge(fetch.peer, -fetch.bytes, Long::sum);
+    BitSet written = pool(fetch.region).written;
+    for (int i = 0; i < fetch.local.size(); i++) {
+      written.clear(fetch.local.get(i));
+    }
     long moved = outcome == Completion.Outcome.DONE ? fetch.bytes : 0;
     completions.add(new Completion(fetch.id, outcome, moved, true, detail));
     InProcessTransport owner = network.find(fetch.remote.transport);

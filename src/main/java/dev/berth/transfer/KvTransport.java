@@ -51,8 +51,8 @@ public interface KvTransport extends AutoCloseable {
    * @param local where they go: pages of a pool like the peer's
    * @param remote as many pages
    * @param deadline when it ends as {@link Completion.Outcome#TIMED_OUT}
-   * @throws BerthException ARGUMENT for pages outside of the local pool or lists of different
-   *     lengths; NOT_FOUND for a peer that isn't known
+   * @throws BerthException ARGUMENT for pages outside of the local pool, pages that a fetch under
+   *     way writes, or lists of different lengths; NOT_FOUND for a peer that isn't known
    */
   FetchOutcome fetch(
       Peer peer, LeaseId lease, Region region, PageList local, PageList remote, long deadline);

@@ -6,7 +6,9 @@ import dev.berth.BerthException.Code;
 import java.util.Arrays;
 import java.util.Objects;
 
-/** Pages of a pool, in an order: page i of one list goes to page i of another. Immutable. */
+/**
+ * Pages of a pool, each once, in an order: page i of one list goes to page i of another. Immutable.
+ */
 public final class PageList {
   private final int[] pages;
 
@@ -17,12 +19,19 @@ public final class PageList {
   /**
    * A list of pages.
    *
-   * @throws BerthException ARGUMENT for a number below 0
+   * @throws BerthException ARGUMENT for a number below 0, or a page that stands there twice
    */
   public static PageList of(int... pages) {
     for (int page : pages) {
       if (page < 0) {
         throw new BerthException(Code.ARGUMENT, "page " + page + ": 0 or more");
+      }
+    }
+    int[] sorted = pages.clone();
+    Arrays.sort(sorted);
+    for (int i = 1; i < sorted.length; i++) {
+      if (sorted[i] == sorted[i - 1]) {
+        throw new BerthException(Code.ARGUMENT, "page " + sorted[i] + " stands there twice");
       }
     }
     return new PageList(pages.clone());

@@ -11,6 +11,7 @@ import dev.berth.engine.FillRules;
 import dev.berth.engine.FillWarmUp;
 import dev.berth.engine.RetiringMark;
 import dev.berth.engine.WorkerRole;
+import dev.berth.plan.PolicySet;
 import dev.berth.request.Relax;
 import dev.berth.request.Request;
 import dev.berth.request.RequestState;
@@ -1150,13 +1151,7 @@ public final class NaiveFleet {
         continue;
       }
       if (s.state == RequestState.GENERATION_INIT) {
-        WaitReason reason = claim(rank, s, false);
-        if (reason == WaitReason.NONE) {
-          s.state = RequestState.GENERATION_TRANSFER; // what is started stays started
-          rank.claimed.remove(s);
-          reason = WaitReason.TRANSFER;
-        }
-        reasons.put(s, reason);
+        reasons.put(s, receive(rank, s));
         continue;
       }
       if (rank.batch.size() >= batchPositions) {
@@ -1181,7 +1176,10 @@ public final class NaiveFleet {
       long need = step(s);
       while (need > 0 && need > freePages(rank)) {
         int victim = end - 1;
-        while (victim > place && !(givesWay(list.get(victim)) && list.get(victim).lease)) {
+        while (victim > place
+            && !(mayYield(list.get(victim))
+                && givesWay(list.get(victim))
+                && list.get(victim).lease)) {
           victim--;
         }
         if (victim == place) {
@@ -1203,13 +1201,29 @@ public final class NaiveFleet {
       rank.batch.positions.add(new Position(s, each, true, false));
       reasons.put(s, WaitReason.NONE);
     }
+    boolean batchIsFull = stopped == WaitReason.BATCH || stopped == WaitReason.TOKENS;
     for (int k = place; k < end; k++) {
-      if (inside(list.get(k)) && !busy(list.get(k))) {
-        reasons.put(list.get(k), stopped);
+      Sequence s = list.get(k);
+      boolean receives =
+          s.state == RequestState.GENERATION_INIT
+              && batchIsFull
+              && config.policies() == PolicySet.BERTH_1; // D14
+      if (inside(s) && !busy(s)) {
+        reasons.put(s, receives ? receive(rank, s) : stopped);
       }
     }
     begin(rank, contexts, reasons);
     reasons.values().stream().filter(r -> r != WaitReason.NONE).forEach(rank::defer);
+  }
+
+  private WaitReason receive(Rank rank, Sequence s) {
+    WaitReason reason = claim(rank, s, false);
+    if (reason != WaitReason.NONE) {
+      return reason;
+    }
+    s.state = RequestState.GENERATION_TRANSFER; // what is started stays started
+    rank.claimed.remove(s);
+    return WaitReason.TRANSFER;
   }
 
   /** The second phase. A context that isn't chunked and finds no room ends it. */
@@ -1259,7 +1273,7 @@ public final class NaiveFleet {
   private boolean lands(List<Sequence> list, int place, int end) {
     for (int k = place; k < end; k++) {
       Sequence s = list.get(k);
-      if (s.flights > 0 && (k == place || (started(s) && !stays(s) && s.lease))) {
+      if (s.flights > 0 && (k == place || (mayYield(s) && started(s) && !stays(s) && s.lease))) {
         return true;
       }
     }
@@ -1312,6 +1326,11 @@ public final class NaiveFleet {
   /** It holds pages, can begin again, and nothing that was launched writes them. */
   private boolean givesWay(Sequence s) {
     return started(s) && s.flights == 0 && !stays(s);
+  }
+
+  /** D6, in the one loop: who retires keeps its pages. */
+  private boolean mayYield(Sequence s) {
+    return s.state != RequestState.RETIRING || config.policies() != PolicySet.BERTH_1;
   }
 
   private boolean started(Sequence s) {

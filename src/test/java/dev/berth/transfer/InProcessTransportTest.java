@@ -16,6 +16,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -340,6 +341,7 @@ class InProcessTransportTest {
     assertArgument(() -> source.offer(PAGES), "page 16 of a pool of 16");
     assertArgument(() -> source.offer(), "no pages");
     assertArgument(() -> PageList.of(-1), "page -1");
+    assertArgument(() -> PageList.of(5, 1, 5), "page 5 stands there twice");
     assertArgument(() -> target.fetch(peer, lease, pages(PAGES), pages(0)), "page 16");
     assertArgument(() -> target.fetch(peer, lease, pages(0, 1), pages(0)), "1 pages into 2");
     assertArgument(
@@ -364,6 +366,22 @@ class InProcessTransportTest {
         .isInstanceOfSatisfying(
             BerthException.class, e -> assertThat(e.code()).isEqualTo(Code.ARGUMENT))
         .hasMessageContaining(with);
+  }
+
+  @Test
+  void pagesOfAFetchUnderWayAreNotAnothersToWrite() {
+    Peer peer = target.connect(source);
+    LeaseId first = source.offer(0, 1);
+    LeaseId second = source.offer(2, 3);
+    TransferId id = target.fetch(peer, first, pages(4, 5), pages(0, 1));
+    assertArgument(
+        () -> target.fetch(peer, second, pages(6, 5), pages(2, 3)),
+        "page 5 belongs to a fetch that is under way");
+    target.transport.cancel(id);
+    target.fetch(peer, second, pages(6, 5), pages(2, 3));
+    assertThat(target.poll())
+        .extracting(Completion::outcome)
+        .containsExactly(Outcome.CANCELLED, Outcome.DONE);
   }
 
   @Test
@@ -395,13 +413,17 @@ class InProcessTransportTest {
     var offered = new HashSet<LeaseId>();
     var over = new HashSet<LeaseId>();
     var gone = new HashSet<Side>();
+    var written = new BitSet();
+    var writes = new HashMap<TransferId, int[]>();
     int deferred = 0;
     for (int i = 0; i < 400 || started.size() > ended.size(); i++) {
       now += random.nextInt(12);
       Side from = sources.get(random.nextInt(4));
       if (i < 400 && !gone.contains(from)) {
         int n = random.nextInt(1, 5);
-        int[] list = random.ints(n, 0, PAGES).toArray();
+        int[] list = random.ints(0, PAGES).distinct().limit(n).toArray();
+        int[] free =
+            random.ints(0, PAGES).filter(page -> !written.get(page)).distinct().limit(n).toArray();
         LeaseId lease =
             from.transport.offer(from.region, PageList.of(list), now + random.nextInt(1, 60));
         offered.add(lease);
@@ -410,12 +432,14 @@ class InProcessTransportTest {
                 reader.connect(from),
                 lease,
                 reader.region,
-                PageList.of(random.ints(n, 0, PAGES).toArray()),
+                PageList.of(free),
                 PageList.of(list),
                 now + random.nextInt(1, 40));
         switch (outcome) {
           case FetchOutcome.Started(var id) -> {
             assertThat(started.add(id)).isTrue();
+            Arrays.stream(free).forEach(written::set);
+            writes.put(id, free);
             if (random.nextInt(6) == 0) {
               reader.transport.cancel(id);
             }
@@ -423,7 +447,7 @@ class InProcessTransportTest {
           case FetchOutcome.Deferred ignored -> deferred++;
         }
       }
-      if (random.nextInt(150) == 0 && gone.size() < 3) {
+      if (random.nextInt(150) == 0 && gone.size() < 3 && !gone.contains(from)) {
         for (LeaseEnd end : from.ends()) {
           over.add(end.id());
         }
@@ -432,6 +456,7 @@ class InProcessTransportTest {
       }
       for (Completion completion : reader.poll()) {
         assertThat(ended.put(completion.id(), completion)).as("one completion").isNull();
+        Arrays.stream(writes.remove(completion.id())).forEach(written::clear);
         assertThat(completion.quiesced()).isTrue();
       }
       for (Side side : sources) {
