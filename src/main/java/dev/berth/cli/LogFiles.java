@@ -60,7 +60,7 @@ final class LogFiles {
     }
   }
 
-  private static BerthException unusable(String file, String problem, IOException cause) {
+  static BerthException unusable(String file, String problem, IOException cause) {
     String why =
         switch (cause) {
           case java.nio.file.NoSuchFileException ignored -> "there is no such file";

@@ -14,7 +14,12 @@ import picocli.CommandLine.ScopeType;
     name = "berth",
     mixinStandardHelpOptions = true,
     versionProvider = Main.Version.class,
-    subcommands = {PlanCommand.class, ReplayCommand.class, SimulateCommand.class},
+    subcommands = {
+      PlanCommand.class,
+      ReplayCommand.class,
+      SimulateCommand.class,
+      TraceCommand.class
+    },
     description =
         "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load, simulate a fleet.")
 public final class Main implements Runnable {

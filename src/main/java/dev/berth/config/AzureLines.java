@@ -17,7 +17,7 @@ final class AzureLines implements TraceReader.Lines {
   private static final String TIME = "TIMESTAMP";
   private static final String PROMPT = "ContextTokens";
   private static final String OUTPUT = "GeneratedTokens";
-  private static final List<String> COLUMNS = List.of(TIME, PROMPT, OUTPUT);
+  static final List<String> COLUMNS = List.of(TIME, PROMPT, OUTPUT);
   private static final String TIME_FORM = "yyyy-MM-dd HH:mm:ss.fffffff";
   private static final byte[] UTC = "+00:00".getBytes(StandardCharsets.US_ASCII);
   private static final int FRACTION_DIGITS = 7;

@@ -24,7 +24,7 @@ final class MooncakeLines implements TraceReader.Lines {
   private static final String PROMPT = "input_length";
   private static final String OUTPUT = "output_length";
   private static final String BLOCKS = "hash_ids";
-  private static final long TICKS_A_MILLI = 1000L * Trace.TICKS_PER_MICRO;
+  static final long TICKS_A_MILLI = 1000L * Trace.TICKS_PER_MICRO;
   private static final double LATEST_MILLIS = 1e14;
 
   /**

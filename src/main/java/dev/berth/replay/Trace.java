@@ -113,6 +113,22 @@ public final class Trace {
     return (double) ticks(index) / TICKS_PER_MICRO;
   }
 
+  /** The same in units of 100 ns, as exact as the file tells it. */
+  public long arrivalTicks(int index) {
+    return ticks(index);
+  }
+
+  /**
+   * Ids of the prefix blocks of a request's prompt, {@code int[⌈prompt / blockTokens⌉]}; empty
+   * where nothing is known of them. The caller's to keep.
+   */
+  public int[] blocks(int index) {
+    check(index);
+    return prefixes.isEmpty()
+        ? new int[0]
+        : Arrays.copyOfRange(blocks, index == 0 ? 0 : blockEnds[index - 1], blockEnds[index]);
+  }
+
   private long ticks(int index) {
     return arrivals.get(check(index) / CHUNK)[index % CHUNK];
   }
@@ -142,7 +158,7 @@ public final class Trace {
   }
 
   private Prompt prompt(int index, int round) {
-    int[] its = Arrays.copyOfRange(blocks, index == 0 ? 0 : blockEnds[index - 1], blockEnds[index]);
+    int[] its = blocks(index);
     for (int i = 0; i < its.length; i++) {
       its[i] = (int) ((its[i] + (long) round * distinctBlocks) % Integer.MAX_VALUE);
     }
