@@ -76,15 +76,20 @@ issue_of() {
   case "$1" in
     dev.berth.kv.Slot* | dev.berth.kv.Seat* | dev.berth.kv.Lease*) echo A ;;
     dev.berth.capacity.* | dev.berth.engine.EnginePolicies* | schedule_test | oneloop_test) echo B ;;
+    dev.berth.engine.OwnPolicy* | dev.berth.engine.EngineOwnPolicy* | dev.berth.engine.EnginePromises*) echo B ;;
     dev.berth.request.FairQueue* | dev.berth.request.DeadlineQueue*) echo B ;;
     dev.berth.kv.* | dev.berth.engine.EnginePages* | kv_*) echo C ;;
     dev.berth.transfer.* | dev.berth.simulate.* | dev.berth.engine.log.* | dev.berth.model.*) echo D ;;
     dev.berth.route.Kv* | dev.berth.route.Conversation* | dev.berth.route.Router* | dev.berth.route.kernel.*) echo D ;;
     dev.berth.route.SeededShuffle* | dev.berth.route.PlacementView* | dev.berth.engine.EngineRouter*) echo D ;;
     dev.berth.engine.BalanceGate* | dev.berth.engine.Dummy* | dev.berth.engine.KvEventFeed*) echo D ;;
+    dev.berth.engine.EngineTest* | dev.berth.engine.EngineLifecycle* | dev.berth.engine.EngineReaders*) echo D ;;
+    dev.berth.engine.EngineConcurrency* | dev.berth.journey.EngineJourney* | dev.berth.journey.OwnLoop*) echo D ;;
+    dev.berth.engine.FillRules* | dev.berth.engine.PaddingAndHolds* | dev.berth.engine.BugCases*) echo D ;;
+    dev.berth.cli.Simulate* | dev.berth.CasesPage*) echo D ;;
     dev.berth.device.* | dev.berth.cuda.* | cuda_* | device_*) echo E ;;
     dev.berth.mpi.* | dev.berth.ucx.* | dev.berth.worker.* | mpi_* | ucx_*) echo F ;;
-    dev.berth.report.* | dev.berth.metrics.* | dev.berth.serve.*) echo G ;;
+    dev.berth.cli.Trace* | dev.berth.report.* | dev.berth.metrics.* | dev.berth.serve.*) echo G ;;
     *) echo A ;;
   esac
 }
