@@ -89,7 +89,7 @@ issue_of() {
     dev.berth.cli.Simulate* | dev.berth.CasesPage*) echo D ;;
     dev.berth.device.* | dev.berth.cuda.* | cuda_* | device_*) echo E ;;
     dev.berth.mpi.* | dev.berth.ucx.* | dev.berth.worker.* | mpi_* | ucx_*) echo F ;;
-    dev.berth.cli.Trace* | dev.berth.report.* | dev.berth.metrics.* | dev.berth.serve.*) echo G ;;
+    dev.berth.cli.Trace* | dev.berth.cli.Doctor* | dev.berth.report.* | dev.berth.metrics.* | dev.berth.serve.*) echo G ;;
     *) echo A ;;
   esac
 }

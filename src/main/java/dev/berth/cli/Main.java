@@ -18,7 +18,9 @@ import picocli.CommandLine.ScopeType;
       PlanCommand.class,
       ReplayCommand.class,
       SimulateCommand.class,
-      TraceCommand.class
+      TraceCommand.class,
+      DoctorCommand.class,
+      CompletionCommand.class
     },
     description =
         "Admission, seating and KV pages for LLM serving: plan a configuration, replay a load, simulate a fleet.")

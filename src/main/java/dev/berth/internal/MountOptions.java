@@ -12,13 +12,13 @@ import java.util.Set;
 /**
  * The mount options of the file system that a file lies on; for explanations, never for decisions.
  */
-final class MountOptions {
+public final class MountOptions {
   private static final Path MOUNTS = Path.of("/proc/self/mounts");
 
   private MountOptions() {}
 
   /** The options, as in {@code mount -o}; empty where the system doesn't tell. */
-  static Set<String> of(Path file) {
+  public static Set<String> of(Path file) {
     try {
       return of(file.toAbsolutePath(), Files.readAllLines(MOUNTS, StandardCharsets.UTF_8));
     } catch (IOException e) {
