@@ -30,6 +30,7 @@ class CapacityPass {
         gate_(gate),
         plan_(table.schedule),
         own_(rules.set == BERTH_SET_BERTH),
+        most_(rules.max_requests - table.set_aside),
         pools_(static_cast<int32_t>(table.pools.size())),
         cross_(pools_ > table.self_pools),
         self_reuse_((rules.reuse & BERTH_CACHE_SELF) != 0),
@@ -80,7 +81,7 @@ class CapacityPass {
   int32_t look(int32_t index, const berth_row &row) {
     return gate_ && row.lease < 0 ? gate_->look(index) : static_cast<int32_t>(BERTH_WAIT_NONE);
   }
-  bool full() const { return admitted_ + runs_ >= rules_.max_requests; }
+  bool full() const { return admitted_ + runs_ >= most_; }
   // False: no seat or lease for it.
   bool take(int32_t index, berth_row &row) {
     if (row.state == BERTH_STATE_GENERATION_INIT) {
@@ -210,6 +211,7 @@ class CapacityPass {
   SeatGate *const gate_;
   berth_schedule &plan_;
   const bool own_;
+  const int32_t most_;  // requests that may be admitted
   const int32_t pools_;
   const bool cross_;
   const bool self_reuse_, cross_reuse_;
@@ -266,7 +268,7 @@ int32_t CapacityPass::plain_generations(int32_t i, int32_t end, int64_t *used) {
   const int32_t begin = std::max(rules_.range_begin, batch_ ? plain.range_begin : 0);
   const int32_t behind = std::min(rules_.range_end, batch_ ? plain.range_end : rules_.range_end);
   if (begin > BERTH_STATE_GENERATION || behind <= BERTH_STATE_GENERATION) return i;
-  const int32_t room = std::min(rules_.max_requests - admitted_ - runs_, batch_ ? plain.places : end);
+  const int32_t room = std::min(most_ - admitted_ - runs_, batch_ ? plain.places : end);
   const int32_t last = static_cast<int32_t>(std::min<int64_t>(end, static_cast<int64_t>(i) + room));
 
   berth_row mask{}, wanted{};

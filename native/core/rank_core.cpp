@@ -74,6 +74,12 @@ bool counts_kv(const berth_core_config &core) {
          (core.capacity == BERTH_POLICY_MAX_REQUESTS && !core.selects);  // it has nothing else
 }
 
+// In order, those that hold KV may come behind one that doesn't yet: then the scheduler's count isn't enough.
+bool counts_residents(const berth_core_config &core) {
+  const bool in_order = !core.one_loop && (core.capacity == BERTH_POLICY_MAX_UTILIZATION || core.selects);
+  return core.transceiver && (core.policy_set == BERTH_SET_TRTLLM || in_order);
+}
+
 berth_rules rules_of(const berth_core_config &core, const KvCache &kv) {
   berth_rules rules{};
   rules.struct_size = sizeof rules;
@@ -163,6 +169,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       promises_(promises(config)),
       caches_(!kv.counted()),
       counts_kv_(counts_kv(config)),
+      counts_residents_(counts_residents(config)),
       pages_(kv, RankPages::Config{config.rows + 1, 1 + config.draft_tokens, kv.counted() ? 0 : config.max_seq_len}),
       rows_(table_.rows),
       cold_(static_cast<size_t>(config.rows) + 1),
@@ -573,12 +580,13 @@ void RankCore::open_plan() {
   table_.schedule.active = active_count_;
   for (int32_t p = 0; p < pages_.pools(); ++p) table_.pools[p].free = std::max<int64_t>(0, pages_.free(p));
   resident_ = 0;
-  if (config_.transceiver && config_.policy_set == BERTH_SET_TRTLLM) {
+  if (counts_residents_) {
     for (int32_t i = 0; i < table_.schedule.active; ++i) {
       const berth_row &row = rows_[active_[i]];
       if (row.lease >= 0 && row.state != BERTH_STATE_RETIRING) ++resident_;
     }
-  } else if (config_.transceiver && config_.range_end > BERTH_STATE_RETIRING) {
+  }
+  if (config_.transceiver && config_.policy_set == BERTH_SET_BERTH && config_.range_end > BERTH_STATE_RETIRING) {
     // Retirees that take part hold KV no longer than this iteration: they keep nobody out.
     rules_.max_requests = config_.max_resident;
     for (int32_t i = 0; i < table_.schedule.active; ++i) {
@@ -644,12 +652,12 @@ void RankCore::set_held_aside() {
     }
   }
   table_.schedule.active = kept;
-  if (counts_kv_) rules_.max_requests = std::max(1, rules_.max_requests - leases);
+  if (counts_kv_) table_.set_aside = leases;
 }
 
 void RankCore::take_held_back() {
   if (held_ == 0) return;
-  if (counts_kv_) rules_.max_requests = config_.max_resident;
+  table_.set_aside = 0;
   const int32_t n = active_count_;
   std::copy_n(in_order_.begin(), n, active_.begin());
   for (int32_t i = 0; i < n; ++i) {
@@ -686,12 +694,14 @@ void RankCore::count_deferrals() {
 }
 
 int32_t RankCore::take(int32_t index) {
-  const bool receives = rows_[index].state == BERTH_STATE_GENERATION_INIT;
-  const bool counts = receives && config_.policy_set == BERTH_SET_TRTLLM;
-  if (counts && resident_ >= config_.max_resident) return BERTH_WAIT_BATCH;
-  const int32_t reason = claim(index, !receives);
-  if (counts && reason == BERTH_WAIT_NONE) ++resident_;
-  return reason;
+  if (keeps_out(rows_[index])) return BERTH_WAIT_BATCH;
+  return claim(index, rows_[index].state != BERTH_STATE_GENERATION_INIT);
+}
+
+// A request that would be received passes nobody that holds KV: it comes without a seat, and who was passed keeps its
+// own.
+bool RankCore::keeps_out(const berth_row &row) const {
+  return counts_residents_ && row.state == BERTH_STATE_GENERATION_INIT && resident_ >= config_.max_resident;
 }
 
 void RankCore::give_back(int32_t index) {
@@ -728,9 +738,7 @@ void RankCore::set_demand(int32_t index) {
 // Others may have stored or evicted what it would find.
 int32_t RankCore::look(int32_t index) {
   if (caches_) set_demand(index);
-  const bool receives = rows_[index].state == BERTH_STATE_GENERATION_INIT;
-  const bool counts = receives && config_.policy_set == BERTH_SET_TRTLLM;
-  return counts && resident_ >= config_.max_resident ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
+  return keeps_out(rows_[index]) ? BERTH_WAIT_BATCH : BERTH_WAIT_NONE;
 }
 
 // Tokens that there must be room for when a generation runs.
@@ -804,6 +812,7 @@ int32_t RankCore::claim(int32_t index, bool wants_seat) {
     if (leases_.acquire(key, 0, cold.lease_handle) != Status::kOk) return BERTH_WAIT_LEASE;
     row.lease = static_cast<int32_t>(cold.lease_handle & 0xffffffffu);
     claim.what = kLease;
+    ++resident_;
     int32_t matched = 0;
     if (!pages_.open(request_of(index), matched)) {
       undo(claim);
@@ -842,6 +851,7 @@ void RankCore::undo(const Claim &claim) {
   if (claim.what & kLease) {
     leases_.release(cold.lease_handle, 0);
     row.lease = -1;
+    --resident_;
     pages_.close(claim.row);
     cold.pages = 0;
     if (caches_ && is_context(row.state)) row.cached_tokens = row.context_cursor = 0;

@@ -75,6 +75,7 @@ class RankCore final : private SeatGate {
   int32_t take(int32_t row) override;
   void give_back(int32_t row) override;
   int32_t look(int32_t row) override;
+  bool keeps_out(const berth_row &row) const;
   void pause(int32_t row, int64_t *freed) override;
   Status enter();
   void open_plan();
@@ -122,15 +123,17 @@ class RankCore final : private SeatGate {
   int32_t token_limit_;  // tokens of one batch: an int counts them even where the configuration sets no limit
   Table table_;          // what the scheduler reads and writes: rows, order, page demands, plan
   berth_rules rules_;
-  int32_t resident_ = 0;  // parity: requests that hold a lease, those that start to receive in this pass among them
+  int32_t resident_ =
+      0;  // where they are counted: requests that hold a lease, those that claimed it in this pass among them
   Phase phase_ = Phase::kSchedule;
 
   SlotMap seats_;
   SlotMap leases_;
   KvCache &kv_;
-  const bool promises_;   // pages are promised to a request's end
-  const bool caches_;     // there are pages with numbers, and tokens
-  const bool counts_kv_;  // the scheduler counts who holds KV
+  const bool promises_;          // pages are promised to a request's end
+  const bool caches_;            // there are pages with numbers, and tokens
+  const bool counts_kv_;         // the scheduler counts who holds KV
+  const bool counts_residents_;  // and so do we, for whoever would be received
   RankPages pages_;
 
   LineVector<berth_row> &rows_;

@@ -99,7 +99,7 @@ Status SelectionPass::run() {
 
 void SelectionPass::offer(int32_t index) {
   berth_row &row = t_.rows[index];
-  if (admitted_ >= rules_.max_requests) return t_.wait(row, BERTH_WAIT_BATCH);
+  if (admitted_ >= rules_.max_requests - t_.set_aside) return t_.wait(row, BERTH_WAIT_BATCH);
   if (row.lease < 0) {
     if (const int32_t kept_out = gate_.look(index); kept_out != BERTH_WAIT_NONE) return t_.wait(row, kept_out);
   }

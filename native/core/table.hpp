@@ -149,6 +149,7 @@ class Table {
   std::vector<int32_t> active, fitting, receiving, paused, recomputed, encoders, generations;
   std::vector<berth_pick> contexts;
   berth_schedule schedule{};
+  int32_t set_aside = 0;  // requests that aren't in the list and count against the rules' max_requests
 
   // Scratch.
   KeySet self_keys, cross_keys;

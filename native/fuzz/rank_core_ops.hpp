@@ -322,6 +322,9 @@ class Ops {
     if (row < 0) return;  // admitted in this very iteration
     const bool in_transfer = core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER;
     const int32_t kind = in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_ENCODED);
+    // Who is held is passed: D10 once more.
+    if (kind == BERTH_CHANGE_HOLD && config_.policy_set == BERTH_SET_TRTLLM && config_.chunking != BERTH_CHUNK_NONE)
+      return;
     core_.change(victim->first, row, kind);
     if (kind == BERTH_CHANGE_CANCEL) victim->second.cancelled = true;
     if (kind == BERTH_CHANGE_HOLD || kind == BERTH_CHANGE_RESUME) victim->second.held = kind == BERTH_CHANGE_HOLD;

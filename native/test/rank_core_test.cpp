@@ -537,6 +537,46 @@ TEST(whatCountsAsWorkKeepsADummyAway) {
   }
 }
 
+// One place, one seat: whatever the order in which readers come back, who has the seat and who has the place are one.
+TEST(aPlaceAndASeatNeverWaitForEachOther) {
+  for (const int32_t capacity : {BERTH_POLICY_GUARANTEED_NO_EVICT, BERTH_POLICY_MAX_UTILIZATION}) {
+    for (const bool held_in_transfer : {true, false}) {
+      berth_core_config config = small_core();
+      config.policy_set = BERTH_SET_BERTH;
+      config.capacity = capacity;
+      config.transceiver = 1;
+      config.pending_batches = 0;
+      config.seats = config.max_batch_size = config.max_resident = 1;
+      config.pages = 20;
+      const Mapped core(config);
+      core.admit(1, BERTH_STATE_CONTEXT_INIT, 4, 3);  // keeps the next one from being received at once
+      core.step();
+      core.admit(2, BERTH_STATE_GENERATION_INIT, 8, 3);
+      core.step();
+      int32_t row = 0;
+      while (core.row(row).request_id != 2) ++row;
+      if (held_in_transfer) {
+        while (core.row(row).state == BERTH_STATE_GENERATION_INIT) core.step();
+        core.change(2, row, BERTH_CHANGE_ARRIVED);
+      }
+      core.change(2, row, BERTH_CHANGE_HOLD);
+      core.admit(3, BERTH_STATE_CONTEXT_INIT, 4, 20);
+      for (int32_t i = 0; i < 8; ++i) core.step();
+      CHECK(core.it().routable == 2);
+      CHECK(core.it().leases_used == 1);  // of the one held, or of the one behind it
+      core.change(2, row, BERTH_CHANGE_RESUME);
+      int32_t ended = 0;
+      for (int32_t i = 0; i < 80 && ended < 2; ++i) {
+        core.step();
+        CHECK(core.it().leases_used <= 1);
+        for (int32_t k = 0; k < core.it().receives; ++k) core.change(2, row, BERTH_CHANGE_ARRIVED);
+        ended += core.it().done;
+      }
+      CHECK(ended == 2);
+    }
+  }
+}
+
 TEST(aRankIsStuckWhenNobodyWhoHoldsPagesCanEnd) {
   berth_core_config config = small_core();
   config.max_batch_size = config.admission_cap = config.max_resident = 4;

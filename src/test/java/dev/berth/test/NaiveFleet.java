@@ -967,6 +967,12 @@ public final class NaiveFleet {
         i++;
         continue;
       }
+      if (s.state == RequestState.GENERATION_INIT
+          && list.stream().filter(h -> h.lease && !h.retiring()).count() >= most(list, false)) {
+        rank.defer(WaitReason.BATCH); // it passes nobody that holds KV
+        i++;
+        continue;
+      }
       if (admitted >= most) {
         break;
       }
