@@ -66,6 +66,12 @@ int32_t berth_core_prepare(berth_core_t core, berth_kv_batch *batch) {
   return core && batch ? static_cast<int32_t>(core->rank.prepare(*batch)) : BERTH_E_ARGUMENT;
 }
 
+int32_t berth_core_blocks(berth_core_t core, int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity,
+                          int32_t *count) {
+  if (!core || !out || !count || capacity < 0) return BERTH_E_ARGUMENT;
+  return static_cast<int32_t>(core->rank.blocks(row, life_cycle, out, capacity, *count));
+}
+
 int32_t berth_core_destroy(berth_core_t core) {
   if (!core) return BERTH_E_ARGUMENT;
   delete core;

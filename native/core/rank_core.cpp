@@ -125,7 +125,7 @@ bool RankCore::valid(const berth_core_config &c) {
          (c.pause == BERTH_PAUSE_RECOMPUTE || c.pause == BERTH_PAUSE_SUSPEND) && flag(c.prefix_sharing) &&
          flag(c.one_loop) && flag(c.selects) &&
          (c.one_loop == 0 || (c.capacity == BERTH_POLICY_MAX_UTILIZATION && c.selects == 0)) &&
-         c.pad_count >= BERTH_PAD_ACTIVE && c.pad_count <= BERTH_PAD_SCHEDULABLE && c.reserved == 0;
+         c.pad_count >= BERTH_PAD_ACTIVE && c.pad_count <= BERTH_PAD_SCHEDULABLE && flag(c.sends);
 }
 
 bool RankCore::valid(const berth_core_config &c, const berth_kv_config &kv) {
@@ -182,6 +182,7 @@ RankCore::RankCore(const berth_core_config &config, KvCache &kv)
       changes_(static_cast<size_t>(config.rows)),
       receives_(static_cast<size_t>(config.rows) + 1),
       encodes_(static_cast<size_t>(config.rows) + 1),
+      sends_(static_cast<size_t>(config.rows) + 1),
       done_(static_cast<size_t>(config.rows) + 1),
       entries_(static_cast<size_t>(ring_size_) * batch_capacity_),
       results_(static_cast<size_t>(ring_size_) * batch_capacity_),
@@ -229,6 +230,7 @@ void RankCore::map(berth_core_memory &out) {
   out.reserved_leases = leases_.reserved();
   out.batch_positions = batch_capacity_ - 1;
   out.encode_address = address(encodes_.data());
+  out.send_address = address(sends_.data());
   out.table_rows = kv_.counted() ? 0 : kv_.rows() - padding_rows(config_);
   out.zero = 0;
 }
@@ -361,7 +363,7 @@ Status RankCore::enter() {
 
 void RankCore::clear_outboxes() {
   berth_iteration &it = iteration_;
-  it.done = it.receives = it.stale_changes = it.tokens_out = 0;
+  it.done = it.receives = it.sends = it.stale_changes = it.tokens_out = 0;
   it.batch = it.contexts = it.generations = it.real = it.batch_tokens = it.padded = 0;
   it.launched = it.due = it.paused = it.short_of_pages = it.pad_short = it.encodes = 0;
   it.batch_hash = 0;
@@ -389,7 +391,8 @@ bool RankCore::inboxes_valid() const {
   }
   for (int32_t i = 0; i < it.changes; ++i) {
     const berth_change &c = changes_[i];
-    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_ENCODED) {
+    if (c.row < 0 || c.row >= config_.rows || c.kind < BERTH_CHANGE_ARRIVED || c.kind > BERTH_CHANGE_ENCODED ||
+        c.token < -1) {
       return false;
     }
   }
@@ -401,7 +404,8 @@ void RankCore::apply_changes() {
     const berth_change &change = changes_[i];
     berth_row &row = rows_[change.row];
     const bool live = (row.flags & BERTH_ROW_LIVE) && row.request_id == change.request_id && !end_kind_[change.row];
-    const bool in_transfer = live && row.state == BERTH_STATE_GENERATION_TRANSFER;
+    const bool sending = live && is_sent(row);
+    const bool in_transfer = sending || (live && row.state == BERTH_STATE_GENERATION_TRANSFER);
     const bool anywhere =
         change.kind == BERTH_CHANGE_CANCEL || change.kind == BERTH_CHANGE_HOLD || change.kind == BERTH_CHANGE_RESUME;
     const bool expected =
@@ -418,18 +422,23 @@ void RankCore::apply_changes() {
       row.flags &= ~uint32_t{BERTH_ROW_ENCODER_PENDING | BERTH_ROW_ENCODER_RUNNING};
     } else if (change.kind == BERTH_CHANGE_CANCEL) {
       row.flags |= BERTH_ROW_CANCELLED;
-      if (!in_transfer) end(change.row, BERTH_END_CANCELLED);  // else: pages leave only when nobody writes them
+      if (!in_transfer)
+        end(change.row, BERTH_END_CANCELLED);  // else: pages leave only when nobody writes or reads them
     } else if (row.flags & BERTH_ROW_CANCELLED) {
       end(change.row, BERTH_END_CANCELLED);
     } else if (change.kind == BERTH_CHANGE_FAILED) {
       row.state = BERTH_STATE_TRANSFER_ERROR;
       end(change.row, BERTH_END_FAILED);
+    } else if (sending) {
+      row.state = BERTH_STATE_CONTEXT_COMPLETE;
+      end(change.row, BERTH_END_FINISHED);
     } else {
       row.state = BERTH_STATE_GENERATION_TRANSFER_COMPLETE;
       row.generated_tokens = 1;  // the context worker made the first token
       if (caches_) {
         pages_.advance(change.row, row.prompt_tokens);
         pages_.computed(change.row, row.prompt_tokens);
+        if (change.token >= 0) pages_.append(change.row, row.prompt_tokens, change.token);
       }
       ask_for_next(change.row);
       if (row.generated_tokens >= row.max_new_tokens) end(change.row, BERTH_END_FINISHED);
@@ -487,7 +496,7 @@ void RankCore::admit() {
 
 // Is that work that keeps a rank from being padded? Who is held isn't: a reader that is slow must not stop the fleet.
 bool RankCore::counts_as_work(const berth_row &row) const {
-  if (row.flags & BERTH_ROW_HELD) return false;
+  if ((row.flags & BERTH_ROW_HELD) || row.state == BERTH_STATE_CONTEXT_TRANSFER) return false;
   switch (config_.pad_count) {
     case BERTH_PAD_ACTIVE: return true;
     case BERTH_PAD_KV_HERE:
@@ -1021,6 +1030,7 @@ Status RankCore::fault(int32_t launched, int32_t collected) {
       const berth_entry &entry = batch_of(slot)[i];
       const berth_row &row = rows_[entry.row];
       if (entry.kind == BERTH_ENTRY_DUMMY || !(row.flags & BERTH_ROW_LIVE) || end_kind_[entry.row]) continue;
+      if (row.state == BERTH_STATE_CONTEXT_TRANSFER) continue;  // launched past its end
       mix(~row.request_id);
       end(entry.row, BERTH_END_FAILED);
     }
@@ -1054,6 +1064,7 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
     }
     return;
   }
+  if (row.state == BERTH_STATE_CONTEXT_TRANSFER) return send(entry.row);  // launched past its end
   const uint8_t result = results_[static_cast<size_t>(slot) * batch_capacity_ + index];
   if (result & BERTH_RESULT_FAILED) return end(entry.row, BERTH_END_FAILED);
   if (result & BERTH_RESULT_VOID) return;
@@ -1068,8 +1079,26 @@ void RankCore::settle_entry(int32_t slot, int32_t index) {
   if (!makes_token) return;
   ++row.generated_tokens;
   ++iteration_.tokens_out;
-  if ((result & BERTH_RESULT_STOP) || row.generated_tokens >= row.max_new_tokens) end(entry.row, BERTH_END_FINISHED);
+  if (!(result & BERTH_RESULT_STOP) && row.generated_tokens < row.max_new_tokens) return;
+  // Whose model ended it needs its KV no more.
+  if (!config_.sends || (result & BERTH_RESULT_STOP)) return end(entry.row, BERTH_END_FINISHED);
+  row.state = BERTH_STATE_CONTEXT_TRANSFER;
+  send(entry.row);
 }
+
+// What it computed can be taken from now on, unless a launched batch still writes there. It runs no more, so its seat
+// is another's.
+void RankCore::send(int32_t index) {
+  berth_row &row = rows_[index];
+  if (row.in_flight > 0) return;
+  hold(row, false);
+  pages_.store(index);
+  if (row.seat >= 0) seats_.release(cold_[index].seat_handle, 0);
+  row.seat = -1;
+  sends_[iteration_.sends++] = index;
+}
+
+bool RankCore::is_sent(const berth_row &row) { return row.state == BERTH_STATE_CONTEXT_TRANSFER && row.in_flight == 0; }
 
 // Spec 01 section 1: predictive, from the token count alone.
 void RankCore::mark_retiring() {
@@ -1156,6 +1185,12 @@ void RankCore::describe() {
 }
 
 // ---------------------------------------------------------------------------------------- tables
+
+Status RankCore::blocks(int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity, int32_t &count) {
+  if (!caches_) return Status::kState;
+  if (row < 0 || row >= config_.rows || !pages_.has(row)) return Status::kRow;
+  return kv_.blocks(pages_.handle(row), life_cycle, 0, out, capacity, count);
+}
 
 Status RankCore::prepare(berth_kv_batch &batch) {
   if (phase_ != Phase::kSettle || !iteration_.launched || !caches_) return Status::kState;

@@ -45,6 +45,7 @@ class RankCore final : private SeatGate {
   void map(berth_core_memory &out);
   void map(berth_table_memory &out) { table_.map(out); }
   Status prepare(berth_kv_batch &batch);
+  Status blocks(int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity, int32_t &count);
 
  private:
   class LoopCaches;
@@ -97,6 +98,8 @@ class RankCore final : private SeatGate {
   // settle
   void move_on();
   void settle_entry(int32_t slot, int32_t index);
+  void send(int32_t index);
+  static bool is_sent(const berth_row &row);
   void mark_retiring();
   void end(int32_t row, int32_t kind);
   void tear_down(int32_t row);
@@ -156,6 +159,7 @@ class RankCore final : private SeatGate {
   std::vector<berth_change> changes_;
   std::vector<int32_t> receives_;
   std::vector<int32_t> encodes_;
+  std::vector<int32_t> sends_;
   std::vector<int32_t> encoders_;  // rows whose encoder hasn't been started, oldest first
   std::vector<berth_done> done_;
   std::vector<berth_entry> entries_;

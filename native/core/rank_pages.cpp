@@ -185,6 +185,7 @@ void RankPages::store(int32_t row) {
   const int32_t all = std::min(computed_[at(row)], known_[at(row)]);
   const int32_t before = committed_[at(row)];
   if (all > before) kv_.commit(handle_[at(row)], {tokens_of(row) + before, at(all - before)});
+  committed_[at(row)] = std::max(all, before);
   kv_.stop(handle_[at(row)]);
 }
 

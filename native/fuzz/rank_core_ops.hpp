@@ -97,7 +97,7 @@ struct Mapped {
     admit(it().admits++) = berth_admit{id, ~id, state, prompt, max_new, prompt, 0, 0, 0, 0, 0, 0, 0, 0};
   }
   void change(uint64_t id, int32_t at_row, int32_t kind) const {
-    change(it().changes++) = berth_change{id, at_row, kind};
+    change(it().changes++) = berth_change{id, at_row, kind, -1, 0};
   }
   // One iteration; the fleet agrees, no gate holds.
   void step(int32_t expected = 1, bool can_queue = true) const {
@@ -188,6 +188,7 @@ class Ops {
     c.pause = in.between(BERTH_PAUSE_RECOMPUTE, BERTH_PAUSE_SUSPEND);
     // Who is delayed is passed; under parity whoever passed may then be held up by it for ever (D10 again).
     c.prefix_sharing = c.policy_set == BERTH_SET_BERTH ? in.between(0, 1) : 0;
+    c.sends = c.transceiver && in.one_in(3) ? 1 : 0;
     return c;
   }
 
@@ -263,6 +264,10 @@ class Ops {
     return (r.flags & BERTH_ROW_LIVE) != 0 && r.request_id == id;
   }
 
+  bool is_sent(int32_t row) const {
+    return core_.row(row).state == BERTH_STATE_CONTEXT_TRANSFER && core_.row(row).in_flight == 0;
+  }
+
   int32_t row_of(uint64_t id) const {
     for (int32_t i = 0; i < core_.rows(); ++i) {
       if (holds(i, id)) return i;
@@ -320,7 +325,7 @@ class Ops {
     std::advance(victim, in_.between(0, static_cast<int32_t>(live_.size()) - 1));
     const int32_t row = row_of(victim->first);
     if (row < 0) return;  // admitted in this very iteration
-    const bool in_transfer = core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER;
+    const bool in_transfer = core_.row(row).state == BERTH_STATE_GENERATION_TRANSFER || is_sent(row);
     const int32_t kind = in_.between(BERTH_CHANGE_ARRIVED, BERTH_CHANGE_ENCODED);
     // Who is held is passed: D10 once more.
     if (kind == BERTH_CHANGE_HOLD && config_.policy_set == BERTH_SET_TRTLLM && config_.chunking != BERTH_CHUNK_NONE)
@@ -440,7 +445,26 @@ class Ops {
     HOLDS(berth_core_settle(core_.core) == BERTH_OK);
     HOLDS(it().done >= ended_early && it().done <= core_.rows());
     settle_done();
+    check_sends();
     check_everything();
+  }
+
+  // Who is listed has all that it computed, and no seat.
+  void check_sends() {
+    HOLDS(it().sends >= 0 && it().sends <= core_.rows() && (it().sends == 0 || config_.sends));
+    for (int32_t i = 0; i < it().sends; ++i) {
+      const int32_t row = Mapped::at<int32_t>(core_.memory.send_address)[i];
+      HOLDS(is_sent(row) && core_.row(row).seat == -1 && core_.row(row).lease >= 0);
+      std::vector<int32_t> pages(static_cast<size_t>(std::max(1, cache_.config.max_blocks)));
+      int32_t count = 0;
+      const int32_t got =
+          berth_core_blocks(core_.core, row, 0, pages.data(), static_cast<int32_t>(pages.size()), &count);
+      HOLDS(got == (cache_.buffers.empty() ? BERTH_E_STATE : BERTH_OK));
+      if (got != BERTH_OK || cache_.buffers[0].window != -1) continue;
+      const int32_t computed = core_.row(row).prompt_tokens + core_.row(row).generated_tokens - 1;
+      HOLDS(count * config_.tokens_per_block >= computed);
+      for (int32_t b = 0; b * config_.tokens_per_block < computed; ++b) HOLDS(pages[static_cast<size_t>(b)] >= 0);
+    }
   }
 
   // The last launch, or the results that were void, came to nothing.
@@ -675,7 +699,7 @@ class Ops {
         if (r.flags & BERTH_ROW_HELD) {
           core_.change(r.request_id, row, BERTH_CHANGE_RESUME);
           live_.at(r.request_id).held = false;
-        } else if (r.state == BERTH_STATE_GENERATION_TRANSFER) {
+        } else if (r.state == BERTH_STATE_GENERATION_TRANSFER || is_sent(row)) {
           core_.change(r.request_id, row, BERTH_CHANGE_ARRIVED);
         } else if (r.flags & BERTH_ROW_ENCODER_RUNNING) {
           core_.change(r.request_id, row, BERTH_CHANGE_ENCODED);

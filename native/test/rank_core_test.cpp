@@ -115,7 +115,7 @@ TEST(everyConfigFieldHasARange) {
       [](C &c) { c.prefix_sharing = -1; },
       [](C &c) { c.pad_count = -1; },
       [](C &c) { c.pad_count = BERTH_PAD_SCHEDULABLE + 1; },
-      [](C &c) { c.reserved = 1; },
+      [](C &c) { c.sends = 2; },
       [](C &c) { c.max_seq_len = -1; },
       [](C &c) { c.pages = -2; },
   };
@@ -538,6 +538,53 @@ TEST(whatCountsAsWorkKeepsADummyAway) {
 }
 
 // One place, one seat: whatever the order in which readers come back, who has the seat and who has the place are one.
+// Spec 01 section 1, states 21 and 22: no seat, and lease and pages until the KV has been taken.
+TEST(whoHasFinishedKeepsItsPagesUntilTheyAreSent) {
+  for (const int32_t end : {BERTH_CHANGE_ARRIVED, BERTH_CHANGE_FAILED, BERTH_CHANGE_CANCEL}) {
+    berth_core_config config = small_core();
+    config.sends = 1;
+    config.pages = 10;
+    config.padding = BERTH_PAD_BEFORE;
+    const Mapped core(config);
+    core.admit(1, BERTH_STATE_CONTEXT_INIT, 12, 1);
+    core.step();
+    CHECK(core.it().sends == 0 && core.row(0).state == BERTH_STATE_RETIRING && core.it().seats_used == 1);
+    core.step();
+    CHECK(core.it().sends == 1 && core.it().done == 0);
+    CHECK(Mapped::at<int32_t>(core.memory.send_address)[0] == 0);
+    CHECK(core.row(0).state == BERTH_STATE_CONTEXT_TRANSFER && core.row(0).generated_tokens == 1);
+    CHECK(core.it().seats_used == 0 && core.it().leases_used == 1 && core.it().pages_used >= 3);
+    CHECK(core.it().routable == 1 && core.it().retiring == 0);  // load as any other
+    core.step();
+    CHECK(core.it().sends == 0 && core.it().padded == 1);  // no work that a forward could run
+    CHECK(core.it().deferred[BERTH_WAIT_TRANSFER] == 1);
+    core.change(1, 0, BERTH_CHANGE_CANCEL);
+    core.step();
+    CHECK(core.it().done == 0 && core.it().leases_used == 1);  // somebody may be reading
+    if (end != BERTH_CHANGE_CANCEL) core.change(1, 0, end);
+    if (end == BERTH_CHANGE_CANCEL) core.change(1, 0, BERTH_CHANGE_ARRIVED);
+    core.step();
+    CHECK(core.it().done == 1 && core.done(0).kind == BERTH_END_CANCELLED);
+    CHECK(core.it().leases_used == 0 && core.it().pages_used == 0);
+  }
+  for (const int32_t end : {BERTH_CHANGE_ARRIVED, BERTH_CHANGE_FAILED}) {
+    berth_core_config config = small_core();
+    config.sends = 1;
+    config.pending_batches = 0;
+    const Mapped core(config);
+    core.admit(1, BERTH_STATE_CONTEXT_INIT, 12, 1);
+    core.step();
+    CHECK(core.it().sends == 1);
+    core.change(1, 0, end);
+    core.step();
+    CHECK(core.it().done == 1 && core.done(0).generated_tokens == 1);
+    CHECK(core.done(0).kind == (end == BERTH_CHANGE_ARRIVED ? BERTH_END_FINISHED : BERTH_END_FAILED));
+    core.change(1, 0, end);
+    core.step();
+    CHECK(core.it().stale_changes == 1);
+  }
+}
+
 TEST(aPlaceAndASeatNeverWaitForEachOther) {
   for (const int32_t capacity : {BERTH_POLICY_GUARANTEED_NO_EVICT, BERTH_POLICY_MAX_UTILIZATION}) {
     for (const bool held_in_transfer : {true, false}) {

@@ -316,9 +316,9 @@ typedef struct berth_admit {
 } berth_admit;
 
 enum berth_change_kind {
-  BERTH_CHANGE_ARRIVED = 1,  /* state 9 -> 12: the KV is here */
-  BERTH_CHANGE_FAILED = 2,   /* state 9 -> -1 */
-  BERTH_CHANGE_CANCEL = 3,   /* a row in state 9 leaves when its transfer is over */
+  BERTH_CHANGE_ARRIVED = 1,  /* state 9 -> 12: the KV is here; state 21 -> 22: it is where it was to go, the request ends */
+  BERTH_CHANGE_FAILED = 2,   /* state 9 or 21 -> -1 */
+  BERTH_CHANGE_CANCEL = 3,   /* a row in state 9 or 21 leaves when its transfer is over */
   BERTH_CHANGE_HOLD = 4,     /* the row isn't scheduled */
   BERTH_CHANGE_RESUME = 5,   /* until now */
   BERTH_CHANGE_ENCODED = 6   /* its encoder's output is here */
@@ -329,6 +329,8 @@ typedef struct berth_change {
   uint64_t request_id;
   int32_t row;
   int32_t kind;
+  int32_t token;             /* ARRIVED in state 9: the first output token, if it is known, else -1 */
+  int32_t zero;
 } berth_change;
 
 /* Outbox: a request that left. 32 bytes. */
@@ -388,7 +390,7 @@ typedef struct berth_core_config {
   int32_t one_loop;           /* 1: the one loop (spec 02 section 9) decides; MAX_UTILIZATION only */
   int32_t selects;            /* 1: the caller does: berth_core_begin and berth_core_select, no berth_core_schedule */
   int32_t pad_count;          /* berth_pad_count */
-  int32_t reserved;           /* 0 */
+  int32_t sends;              /* 1: who comes to its output limit keeps its KV, in state 21, until it was sent */
 } berth_core_config;
 
 /* What becomes of the pages of a request that gives way (MAX_UTILIZATION). Its tokens become its prompt, and what is
@@ -448,7 +450,7 @@ typedef struct berth_iteration {
   int32_t leases_used;
   int64_t pages_used;       /* in use or promised, of all pools; what only the index has isn't in use */
   int32_t free_rows;        /* entries of the free list */
-  int32_t padding;
+  int32_t sends;            /* entries of the send outbox: rows that came to state 21, nothing launched writes to their KV */
   uint64_t decision_hash;   /* rolling: admissions and batches of every iteration so far */
   uint64_t batch_hash;      /* out of schedule: requests, kinds and tokens of this batch in order, the dummy left out */
   int64_t encoder_tokens;   /* out of schedule: their encoder input */
@@ -484,6 +486,7 @@ typedef struct berth_core_memory {
   uint64_t encode_address;  /* int32_t[rows]: rows */
   int32_t table_rows;       /* of the block tables, for requests: as leases; 0: pages are only counted */
   int32_t zero;
+  uint64_t send_address;    /* int32_t[rows]: rows */
 } berth_core_memory;
 
 /*
@@ -504,6 +507,9 @@ BERTH_API int32_t berth_core_kv(berth_core_t core, berth_kv_t *out);
  * the columns are the core's to fill. BERTH_E_STATE if nothing was launched.
  */
 BERTH_API int32_t berth_core_prepare(berth_core_t core, struct berth_kv_batch *batch);
+/* Pages of a row's request as berth_kv_blocks gives them, of its first beam. BERTH_E_ROW: it has none. */
+BERTH_API int32_t berth_core_blocks(berth_core_t core, int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity,
+                                    int32_t *count);
 BERTH_API int32_t berth_core_destroy(berth_core_t core);
 BERTH_API int32_t berth_core_map(berth_core_t core, berth_core_memory *out);
 /*

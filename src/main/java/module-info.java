@@ -24,6 +24,7 @@ module dev.berth {
   exports dev.berth.request;
   exports dev.berth.route;
   exports dev.berth.simulate;
+  exports dev.berth.transfer;
 
   opens dev.berth.cli to
       info.picocli;

@@ -1892,6 +1892,71 @@ public class BerthNative extends BerthSymbols {
         }
     }
 
+    private static class berth_core_blocks {
+        public static final FunctionDescriptor DESC = FunctionDescriptor.of(
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER,
+            BerthNative.C_INT,
+            BerthNative.C_POINTER
+        );
+
+        public static final MemorySegment ADDR = SYMBOL_LOOKUP.findOrThrow("berth_core_blocks");
+
+        public static final MethodHandle HANDLE = Linker.nativeLinker().downcallHandle(ADDR, DESC);
+    }
+
+    /**
+     * Function descriptor for:
+     * {@snippet lang=c :
+     * int32_t berth_core_blocks(berth_core_t core, int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static FunctionDescriptor berth_core_blocks$descriptor() {
+        return berth_core_blocks.DESC;
+    }
+
+    /**
+     * Downcall method handle for:
+     * {@snippet lang=c :
+     * int32_t berth_core_blocks(berth_core_t core, int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static MethodHandle berth_core_blocks$handle() {
+        return berth_core_blocks.HANDLE;
+    }
+
+    /**
+     * Address for:
+     * {@snippet lang=c :
+     * int32_t berth_core_blocks(berth_core_t core, int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static MemorySegment berth_core_blocks$address() {
+        return berth_core_blocks.ADDR;
+    }
+
+    /**
+     * {@snippet lang=c :
+     * int32_t berth_core_blocks(berth_core_t core, int32_t row, int32_t life_cycle, int32_t *out, int32_t capacity, int32_t *count)
+     * }
+     */
+    public static int berth_core_blocks(MemorySegment core, int row, int life_cycle, MemorySegment out, int capacity, MemorySegment count) {
+        var mh$ = berth_core_blocks.HANDLE;
+        try {
+            if (TRACE_DOWNCALLS) {
+                traceDowncall("berth_core_blocks", core, row, life_cycle, out, capacity, count);
+            }
+            return (int)mh$.invokeExact(core, row, life_cycle, out, capacity, count);
+        } catch (Error | RuntimeException ex) {
+           throw ex;
+        } catch (Throwable ex$) {
+           throw new AssertionError("should not reach here", ex$);
+        }
+    }
+
     private static class berth_core_destroy {
         public static final FunctionDescriptor DESC = FunctionDescriptor.of(
             BerthNative.C_INT,

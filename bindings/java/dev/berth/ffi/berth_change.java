@@ -18,6 +18,8 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     uint64_t request_id;
  *     int32_t row;
  *     int32_t kind;
+ *     int32_t token;
+ *     int32_t zero;
  * }
  * }
  */
@@ -30,7 +32,9 @@ public class berth_change {
     private static final GroupLayout $LAYOUT = MemoryLayout.structLayout(
         BerthNative.C_LONG.withName("request_id"),
         BerthNative.C_INT.withName("row"),
-        BerthNative.C_INT.withName("kind")
+        BerthNative.C_INT.withName("kind"),
+        BerthNative.C_INT.withName("token"),
+        BerthNative.C_INT.withName("zero")
     ).withName("berth_change");
 
     /**
@@ -170,6 +174,94 @@ public class berth_change {
      */
     public static void kind(MemorySegment struct, int fieldValue) {
         struct.set(kind$LAYOUT, kind$OFFSET, fieldValue);
+    }
+
+    private static final OfInt token$LAYOUT = (OfInt)$LAYOUT.select(groupElement("token"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t token
+     * }
+     */
+    public static final OfInt token$layout() {
+        return token$LAYOUT;
+    }
+
+    private static final long token$OFFSET = $LAYOUT.byteOffset(groupElement("token"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t token
+     * }
+     */
+    public static final long token$offset() {
+        return token$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t token
+     * }
+     */
+    public static int token(MemorySegment struct) {
+        return struct.get(token$LAYOUT, token$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t token
+     * }
+     */
+    public static void token(MemorySegment struct, int fieldValue) {
+        struct.set(token$LAYOUT, token$OFFSET, fieldValue);
+    }
+
+    private static final OfInt zero$LAYOUT = (OfInt)$LAYOUT.select(groupElement("zero"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final OfInt zero$layout() {
+        return zero$LAYOUT;
+    }
+
+    private static final long zero$OFFSET = $LAYOUT.byteOffset(groupElement("zero"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static final long zero$offset() {
+        return zero$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static int zero(MemorySegment struct) {
+        return struct.get(zero$LAYOUT, zero$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * int32_t zero
+     * }
+     */
+    public static void zero(MemorySegment struct, int fieldValue) {
+        struct.set(zero$LAYOUT, zero$OFFSET, fieldValue);
     }
 
     /**

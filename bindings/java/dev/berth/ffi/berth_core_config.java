@@ -43,7 +43,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t one_loop;
  *     int32_t selects;
  *     int32_t pad_count;
- *     int32_t reserved;
+ *     int32_t sends;
  * }
  * }
  */
@@ -82,7 +82,7 @@ public class berth_core_config {
         BerthNative.C_INT.withName("one_loop"),
         BerthNative.C_INT.withName("selects"),
         BerthNative.C_INT.withName("pad_count"),
-        BerthNative.C_INT.withName("reserved")
+        BerthNative.C_INT.withName("sends")
     ).withName("berth_core_config");
 
     /**
@@ -1324,48 +1324,48 @@ public class berth_core_config {
         struct.set(pad_count$LAYOUT, pad_count$OFFSET, fieldValue);
     }
 
-    private static final OfInt reserved$LAYOUT = (OfInt)$LAYOUT.select(groupElement("reserved"));
+    private static final OfInt sends$LAYOUT = (OfInt)$LAYOUT.select(groupElement("sends"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t reserved
+     * int32_t sends
      * }
      */
-    public static final OfInt reserved$layout() {
-        return reserved$LAYOUT;
+    public static final OfInt sends$layout() {
+        return sends$LAYOUT;
     }
 
-    private static final long reserved$OFFSET = $LAYOUT.byteOffset(groupElement("reserved"));
+    private static final long sends$OFFSET = $LAYOUT.byteOffset(groupElement("sends"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t reserved
+     * int32_t sends
      * }
      */
-    public static final long reserved$offset() {
-        return reserved$OFFSET;
+    public static final long sends$offset() {
+        return sends$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t reserved
+     * int32_t sends
      * }
      */
-    public static int reserved(MemorySegment struct) {
-        return struct.get(reserved$LAYOUT, reserved$OFFSET);
+    public static int sends(MemorySegment struct) {
+        return struct.get(sends$LAYOUT, sends$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t reserved
+     * int32_t sends
      * }
      */
-    public static void reserved(MemorySegment struct, int fieldValue) {
-        struct.set(reserved$LAYOUT, reserved$OFFSET, fieldValue);
+    public static void sends(MemorySegment struct, int fieldValue) {
+        struct.set(sends$LAYOUT, sends$OFFSET, fieldValue);
     }
 
     /**

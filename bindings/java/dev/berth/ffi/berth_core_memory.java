@@ -40,6 +40,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     uint64_t encode_address;
  *     int32_t table_rows;
  *     int32_t zero;
+ *     uint64_t send_address;
  * }
  * }
  */
@@ -74,7 +75,8 @@ public class berth_core_memory {
         BerthNative.C_INT.withName("batch_positions"),
         BerthNative.C_LONG.withName("encode_address"),
         BerthNative.C_INT.withName("table_rows"),
-        BerthNative.C_INT.withName("zero")
+        BerthNative.C_INT.withName("zero"),
+        BerthNative.C_LONG.withName("send_address")
     ).withName("berth_core_memory");
 
     /**
@@ -1182,6 +1184,50 @@ public class berth_core_memory {
      */
     public static void zero(MemorySegment struct, int fieldValue) {
         struct.set(zero$LAYOUT, zero$OFFSET, fieldValue);
+    }
+
+    private static final OfLong send_address$LAYOUT = (OfLong)$LAYOUT.select(groupElement("send_address"));
+
+    /**
+     * Layout for field:
+     * {@snippet lang=c :
+     * uint64_t send_address
+     * }
+     */
+    public static final OfLong send_address$layout() {
+        return send_address$LAYOUT;
+    }
+
+    private static final long send_address$OFFSET = $LAYOUT.byteOffset(groupElement("send_address"));
+
+    /**
+     * Offset for field:
+     * {@snippet lang=c :
+     * uint64_t send_address
+     * }
+     */
+    public static final long send_address$offset() {
+        return send_address$OFFSET;
+    }
+
+    /**
+     * Getter for field:
+     * {@snippet lang=c :
+     * uint64_t send_address
+     * }
+     */
+    public static long send_address(MemorySegment struct) {
+        return struct.get(send_address$LAYOUT, send_address$OFFSET);
+    }
+
+    /**
+     * Setter for field:
+     * {@snippet lang=c :
+     * uint64_t send_address
+     * }
+     */
+    public static void send_address(MemorySegment struct, long fieldValue) {
+        struct.set(send_address$LAYOUT, send_address$OFFSET, fieldValue);
     }
 
     /**

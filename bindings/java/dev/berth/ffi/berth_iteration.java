@@ -55,7 +55,7 @@ import static java.lang.foreign.MemoryLayout.PathElement.*;
  *     int32_t leases_used;
  *     int64_t pages_used;
  *     int32_t free_rows;
- *     int32_t padding;
+ *     int32_t sends;
  *     uint64_t decision_hash;
  *     uint64_t batch_hash;
  *     int64_t encoder_tokens;
@@ -111,7 +111,7 @@ public class berth_iteration {
         BerthNative.C_INT.withName("leases_used"),
         BerthNative.C_LONG.withName("pages_used"),
         BerthNative.C_INT.withName("free_rows"),
-        BerthNative.C_INT.withName("padding"),
+        BerthNative.C_INT.withName("sends"),
         BerthNative.C_LONG.withName("decision_hash"),
         BerthNative.C_LONG.withName("batch_hash"),
         BerthNative.C_LONG.withName("encoder_tokens"),
@@ -1952,48 +1952,48 @@ public class berth_iteration {
         struct.set(free_rows$LAYOUT, free_rows$OFFSET, fieldValue);
     }
 
-    private static final OfInt padding$LAYOUT = (OfInt)$LAYOUT.select(groupElement("padding"));
+    private static final OfInt sends$LAYOUT = (OfInt)$LAYOUT.select(groupElement("sends"));
 
     /**
      * Layout for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t sends
      * }
      */
-    public static final OfInt padding$layout() {
-        return padding$LAYOUT;
+    public static final OfInt sends$layout() {
+        return sends$LAYOUT;
     }
 
-    private static final long padding$OFFSET = $LAYOUT.byteOffset(groupElement("padding"));
+    private static final long sends$OFFSET = $LAYOUT.byteOffset(groupElement("sends"));
 
     /**
      * Offset for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t sends
      * }
      */
-    public static final long padding$offset() {
-        return padding$OFFSET;
+    public static final long sends$offset() {
+        return sends$OFFSET;
     }
 
     /**
      * Getter for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t sends
      * }
      */
-    public static int padding(MemorySegment struct) {
-        return struct.get(padding$LAYOUT, padding$OFFSET);
+    public static int sends(MemorySegment struct) {
+        return struct.get(sends$LAYOUT, sends$OFFSET);
     }
 
     /**
      * Setter for field:
      * {@snippet lang=c :
-     * int32_t padding
+     * int32_t sends
      * }
      */
-    public static void padding(MemorySegment struct, int fieldValue) {
-        struct.set(padding$LAYOUT, padding$OFFSET, fieldValue);
+    public static void sends(MemorySegment struct, int fieldValue) {
+        struct.set(sends$LAYOUT, sends$OFFSET, fieldValue);
     }
 
     private static final OfLong decision_hash$LAYOUT = (OfLong)$LAYOUT.select(groupElement("decision_hash"));

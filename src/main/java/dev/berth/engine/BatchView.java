@@ -234,6 +234,17 @@ public final class BatchView {
   }
 
   /**
+   * Does a sequence that another worker began take its first step here at a position? Its state
+   * outside of the KV cache, a sampler's, begins with the token at {@link #first}.
+   */
+  public boolean received(int position) {
+    int row = row(position);
+    return engine.receives(row)
+        && kind(position) == Batch.Kind.GENERATION
+        && first(position) == table.promptTokens(row);
+  }
+
+  /**
    * The block tables of the batch, a row a position; the memory belongs to this batch until it is
    * collected. To be asked for while the batch is being launched, once at least.
    *

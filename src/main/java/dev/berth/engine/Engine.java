@@ -6,6 +6,7 @@ import dev.berth.BerthException.Code;
 import dev.berth.request.Prompt;
 import dev.berth.request.Request;
 import dev.berth.route.MatchSource;
+import dev.berth.transfer.KvTransport;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -65,6 +66,15 @@ public final class Engine implements AutoCloseable {
    */
   public record Limits(int requestsPerRank, int waiting) {}
 
+  /** Makes the transports of an engine, one a rank. */
+  @FunctionalInterface
+  public interface Transports {
+    /** The transport of a rank, the engine's own from now on; on the clock of its steps. */
+    KvTransport open(int rank);
+  }
+
+  private record TransportSetup(Transports transports, Transceiver.Options options) {}
+
   /** A change that the next step makes. */
   @FunctionalInterface
   private interface Control {
@@ -110,6 +120,9 @@ public final class Engine implements AutoCloseable {
   private final List<CompletableFuture<Void>> drains = new ArrayList<>();
   private final Map<Integer, List<CompletableFuture<Void>>> rankDrains = new HashMap<>();
   private final @Nullable BrokenBatchException[] broken;
+  private final Optional<TransportSetup> transports;
+  private final List<Transceiver> transceivers =
+      new ArrayList<>(); // by rank; none without transports
   private final StepResult result;
   private final StepPlan plan;
   private final Delivery delivery = new Delivery();
@@ -134,7 +147,7 @@ public final class Engine implements AutoCloseable {
     boolean attentionDp = config.plan().shape().attentionDp();
     this.targetRanks = attentionDp ? config.ranks() : Integer.MAX_VALUE;
     this.callbacks = builder.callbacks;
-    this.byDefault = new RequestHandle.Origin(this, builder.defaults);
+    this.byDefault = new RequestHandle.Origin(this, builder.defaults, Optional.empty());
     this.adapters.addAll(builder.adapters);
     this.live = new AtomicLongArray(config.ranks());
     this.byRow = new @Nullable TokenStream[config.ranks()][];
@@ -147,9 +160,33 @@ public final class Engine implements AutoCloseable {
       int here = rank;
       engine.observe((request, child, row) -> landed(here, request, child, row));
     }
+    this.transports = builder.transports;
+    this.transports.ifPresent(this::join);
     this.result = new StepResult(config, positions);
     this.plan = new StepPlan(result);
     builder.tap.ifPresent(group::listen);
+  }
+
+  private void join(TransportSetup setup) {
+    try {
+      for (int rank = 0; rank < config.ranks(); rank++) {
+        var stages = new ArrayList<RankEngine>();
+        for (int stage = 0; stage < config.stages(); stage++) {
+          stages.add(group.engine(rank, stage));
+        }
+        KvTransport transport = setup.transports.open(rank);
+        try {
+          transceivers.add(new Transceiver(transport, stages, setup.options, new Transfers(rank)));
+        } catch (RuntimeException | Error e) {
+          transport.close();
+          throw e;
+        }
+      }
+    } catch (RuntimeException | Error e) {
+      transceivers.forEach(Transceiver::close);
+      group.close();
+      throw e;
+    }
   }
 
   /**
@@ -182,7 +219,17 @@ public final class Engine implements AutoCloseable {
    * as {@link Ending.Refused} too.
    */
   public RequestHandle submit(Request request, SubmitOptions options) {
-    return submit(request, new RequestHandle.Origin(this, options));
+    return submit(request, new RequestHandle.Origin(this, options, Optional.empty()));
+  }
+
+  /**
+   * In a generation worker with a transport: the same for a request whose prompt a context worker
+   * has computed.
+   *
+   * @param kv where its KV can be fetched
+   */
+  public RequestHandle submit(Request request, SubmitOptions options, KvHandoff kv) {
+    return submit(request, new RequestHandle.Origin(this, options, Optional.of(kv)));
   }
 
   private RequestHandle submit(Request request, RequestHandle.Origin origin) {
@@ -226,6 +273,14 @@ public final class Engine implements AutoCloseable {
           targetRanks,
           "rank %d of %d".formatted(target, targetRanks));
     }
+    if (request.children() > 0 && transports.isPresent()) {
+      return refused(
+          Submission.Reason.SEQUENCES,
+          1L + request.children(),
+          1,
+          "%d sequences: the KV of one goes from worker to worker"
+              .formatted(1L + request.children()));
+    }
     return request.prompt().isUnknown() ? Submission.ACCEPTED : examine(request.prompt());
   }
 
@@ -257,6 +312,20 @@ public final class Engine implements AutoCloseable {
 
   void wake() {
     inbox.wake();
+  }
+
+  void receive(RequestHandle handle, KvHandoff kv) {
+    control(() -> {
+      LiveRequest live = handle.live();
+      if (live == null || live.kv.isPresent() || handle.submittedHandoff().isPresent()) {
+        return; // it is over, or has one
+      }
+      live.kv = Optional.of(kv);
+      int row = handle.streams()[0].row;
+      if (row >= 0 && !transceivers.isEmpty()) {
+        transceivers.get(live.rank).fetch(row, handle.id(), kv);
+      }
+    });
   }
 
   /** Runs what belongs to a caller where callers' code runs. */
@@ -616,6 +685,9 @@ public final class Engine implements AutoCloseable {
     takeRequests();
     takeCancellations();
     endWhatIsLate();
+    for (int rank = 0; rank < transceivers.size(); rank++) {
+      transceivers.get(rank).poll(now);
+    }
     mindReaders();
     boolean ran = group.begin();
     plan.begin(!ran);
@@ -661,6 +733,7 @@ public final class Engine implements AutoCloseable {
       fresh.get(i).tell();
     }
     fresh.clear();
+    noteTransfers();
     boolean moved = endWhatHasEnded() | group.admission().admitted() > 0;
     moved |= group.admission().faulted() | anyReal(plan.launches()) | anyReal(plan.dues());
     if (group.pauseMicros() > 0) {
@@ -669,6 +742,35 @@ public final class Engine implements AutoCloseable {
       note(moved ? 0 : untilNextTime(POLL_MICROS));
     }
     completeDrains();
+  }
+
+  /** Hands to the transports what this iteration asked for. */
+  private void noteTransfers() {
+    for (int rank = 0; rank < transceivers.size(); rank++) {
+      RankEngine engine = group.engine(rank);
+      Transceiver transceiver = transceivers.get(rank);
+      for (int i = 0; i < engine.receives(); i++) {
+        int row = engine.receiveRow(i);
+        TokenStream stream = Objects.requireNonNull(byRow[rank][row]);
+        LiveRequest live = Objects.requireNonNull(stream.handle().live());
+        transceiver.expect(row, stream.handle().id(), now);
+        live.kv
+            .or(() -> stream.handle().submittedHandoff())
+            .ifPresent(kv -> transceiver.fetch(row, stream.handle().id(), kv));
+        if (live.told()) {
+          transceiver.giveUp(row, stream.handle().id());
+        }
+      }
+      for (int i = 0; i < engine.sends(); i++) {
+        int row = engine.sendRow(i);
+        TokenStream stream = Objects.requireNonNull(byRow[rank][row]);
+        if (stream.handle().request().maxNewTokens() > 1) {
+          stream.handle().offered(transceiver.offer(row, stream.last, now));
+        } else {
+          transceiver.keep(row);
+        }
+      }
+    }
   }
 
   /** Is there more in these batches than padding? */
@@ -859,6 +961,9 @@ public final class Engine implements AutoCloseable {
     for (int stage = 0; stage < config.stages(); stage++) {
       group.engine(live.rank, stage).cancel(stream.row, stream.handle().id());
     }
+    if (!transceivers.isEmpty()) {
+      transceivers.get(live.rank).giveUp(stream.row, stream.handle().id());
+    }
   }
 
   private void refuseWhatNoLongerFits() {
@@ -986,6 +1091,7 @@ public final class Engine implements AutoCloseable {
       LiveRequest live = Objects.requireNonNull(stream.handle().live());
       int token = batch.token(i);
       stream.made++;
+      stream.last = token;
       if (token >= 0) {
         hand(stream, token, live);
       }
@@ -1145,6 +1251,7 @@ public final class Engine implements AutoCloseable {
       if (mine != null) {
         mine.closeRunners();
       }
+      transceivers.forEach(Transceiver::close);
       group.close();
       released = true; // who submits from now on ends it himself
       Ending ending = ofClosing();
@@ -1196,6 +1303,7 @@ public final class Engine implements AutoCloseable {
     private Executor callbacks = Thread::startVirtualThread;
     private SubmitOptions defaults = SubmitOptions.DEFAULT;
     private Optional<GroupTap> tap = Optional.empty();
+    private Optional<TransportSetup> transports = Optional.empty();
     private LongSupplier clock = EngineLoop.CLOCK;
     private ThreadFactory threads = EngineLoop.THREADS;
 
@@ -1265,6 +1373,22 @@ public final class Engine implements AutoCloseable {
       return this;
     }
 
+    /**
+     * How KV goes from a context worker to a generation worker: one transport a rank, on the
+     * engine's clock. The engine closes them.
+     */
+    public Builder transports(Transports factory, Transceiver.Options options) {
+      if (!config.sends() && config.role() != WorkerRole.GENERATION) {
+        throw new BerthException(
+            Code.CONFIGURATION,
+            "transports of a worker that is %s with transfer %s: a context-only worker with a"
+                    .formatted(config.role(), config.transfer())
+                + " transfer engine, or a generation-only one");
+      }
+      transports = Optional.of(new TransportSetup(factory, options));
+      return this;
+    }
+
     /** The clock of a thread of the engine's own, µs; the JVM's unless set. */
     public Builder clock(LongSupplier micros) {
       clock = micros;
@@ -1302,6 +1426,47 @@ public final class Engine implements AutoCloseable {
         throw e;
       }
       return engine;
+    }
+  }
+
+  /** Hears how the transfers of a rank end. */
+  private final class Transfers implements Transceiver.Listener {
+    private final int rank;
+
+    Transfers(int rank) {
+      this.rank = rank;
+    }
+
+    @Override
+    public void arrived(int row, long requestId, int firstToken) {
+      TokenStream stream = Objects.requireNonNull(byRow[rank][row]);
+      if (stream.closed) {
+        return;
+      }
+      LiveRequest live = Objects.requireNonNull(stream.handle().live());
+      stream.made++;
+      if (firstToken >= 0) {
+        hand(stream, firstToken, live);
+      }
+      stream.closed |= stream.made >= live.handle.request().maxNewTokens();
+    }
+
+    @Override
+    public void notArrived(int row, long requestId, String why) {
+      failed(row, "its KV didn't arrive: " + why);
+    }
+
+    @Override
+    public void notSent(int row, long requestId, String why) {
+      failed(row, "its KV wasn't taken: " + why);
+    }
+
+    private void failed(int row, String why) {
+      LiveRequest live =
+          Objects.requireNonNull(Objects.requireNonNull(byRow[rank][row]).handle().live());
+      if (!live.told()) {
+        live.ending = new Ending.Failed(why, Optional.empty());
+      }
     }
   }
 

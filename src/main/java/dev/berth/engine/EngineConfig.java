@@ -430,6 +430,14 @@ public record EngineConfig(
         : NativeCore.PadCount.KV_HERE;
   }
 
+  /**
+   * Whether a request that has finished keeps its lease and its pages until its KV has been sent
+   * (states 21 and 22): in a context-only worker with a transfer engine.
+   */
+  public boolean sends() {
+    return transfer == Transfer.TRANSCEIVER && role == WorkerRole.CONTEXT;
+  }
+
   /** The native configuration of one rank on one stage. */
   NativeCore.CoreConfig core(int stage) {
     boolean marks =
@@ -454,7 +462,7 @@ public record EngineConfig(
         marks,
         NativeCore.Retiring.valueOf(retiringRule().name()),
         padding(),
-        transfer == Transfer.TRANSCEIVER,
+        transfer == Transfer.TRANSCEIVER && role != WorkerRole.CONTEXT,
         chunkedContext == Chunking.FIRST_COME_FIRST_SERVED,
         plan.shape().tokensPerBlock(),
         plan.shape().maxSeqLen(),
@@ -465,7 +473,8 @@ public record EngineConfig(
         kv instanceof KvSetup.Paged paged && paged.sharing() == KvSetup.Sharing.WAITS,
         scheduler == SchedulerKind.ONE_LOOP,
         ownPolicy.isPresent(),
-        padCount());
+        padCount(),
+        sends());
   }
 
   /** Collects what differs from the defaults. For one thread; may be used again. */

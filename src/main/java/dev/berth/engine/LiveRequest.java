@@ -3,6 +3,7 @@ package dev.berth.engine;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /** What an engine keeps of a request between its first look at it and its end. */
@@ -33,6 +34,9 @@ final class LiveRequest {
 
   /** Why its sequences were told to end, if they were. */
   Ending ending = Ending.FINISHED;
+
+  /** Where its KV is, if that was said after it was submitted. */
+  Optional<KvHandoff> kv = Optional.empty();
 
   /** When its time is over, µs, and its place among those who have a time. */
   long due = SubmitOptions.NO_LIMIT;

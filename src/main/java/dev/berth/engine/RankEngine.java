@@ -486,10 +486,29 @@ public final class RankEngine implements AutoCloseable {
         : new Outcome.Refused(WaitReason.of(reason), fitNumbers[0], fitNumbers[1]);
   }
 
-  /** The KV of a row arrived; a row that was given to another request since is left alone. */
+  /** As {@link #transferArrived(int, long, int)}, of a request whose first token isn't known. */
   public void transferArrived(int row, long requestId) {
-    core.arrived(row, requestId);
+    transferArrived(row, requestId, -1);
+  }
+
+  /**
+   * The KV of a row arrived; a row that was given to another request since is left alone.
+   *
+   * @param firstToken the output token that the context worker made; -1: not known
+   * @throws BerthException ARGUMENT for a token below -1, or a row outside of the table
+   */
+  public void transferArrived(int row, long requestId, int firstToken) {
+    if (firstToken < -1) {
+      throw new BerthException(Code.ARGUMENT, "token " + firstToken);
+    }
+    core.arrived(row, requestId, firstToken);
     arrivals++;
+    tap.changed(this, GroupTap.Change.ARRIVED, row, requestId);
+  }
+
+  /** The KV of a row that {@link #sends} told of has been taken: the request ends. */
+  public void transferSent(int row, long requestId) {
+    core.arrived(row, requestId, -1);
     tap.changed(this, GroupTap.Change.ARRIVED, row, requestId);
   }
 
@@ -602,6 +621,11 @@ public final class RankEngine implements AutoCloseable {
   /** Slot of the batch whose results this iteration settles, after a vote; -1: there is none. */
   int dueSlot() {
     return core.due() > 0 && !broken[core.dueSlot()] ? core.dueSlot() : -1;
+  }
+
+  /** Whether a row's prompt was computed elsewhere; one that gave way has computed its own. */
+  boolean receives(int row) {
+    return config.role() == WorkerRole.GENERATION && table.pausedTokens(row) == 0;
   }
 
   /** Sequences that are here in any way: with a row or without, retiring ones too. */
@@ -769,6 +793,28 @@ public final class RankEngine implements AutoCloseable {
   /** One of them. */
   public int receiveRow(int index) {
     return core.receiveRow(index);
+  }
+
+  /**
+   * Rows that came to state 21 in this iteration, as of its settle: their KV is there to be taken,
+   * and stays until {@link #transferSent} or {@link #transferFailed}.
+   */
+  public int sends() {
+    return core.sends();
+  }
+
+  /** One of them. */
+  public int sendRow(int index) {
+    return core.sendRow(index);
+  }
+
+  /**
+   * Pages of a row's request in a life cycle, by block; -1: none there.
+   *
+   * @throws BerthException STATE if pages are only counted; ARGUMENT if the row has no pages
+   */
+  int[] pagesOf(int row, int lifeCycle) {
+    return core.blocks(row, lifeCycle, kv.orElseThrow().config().maxBlocks());
   }
 
   /** Requests that left in the last iteration that ran; an idle one leaves the list as it is. */

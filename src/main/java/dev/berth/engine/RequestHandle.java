@@ -23,6 +23,7 @@ public final class RequestHandle {
   private static final VarHandle RESULT;
   private static final VarHandle FUTURE;
   private static final VarHandle CANCELLED;
+  private static final VarHandle HANDOFF;
 
   static {
     try {
@@ -31,13 +32,14 @@ public final class RequestHandle {
       RESULT = lookup.findVarHandle(Side.class, "result", RequestResult.class);
       FUTURE = lookup.findVarHandle(Side.class, "future", CompletableFuture.class);
       CANCELLED = lookup.findVarHandle(Side.class, "cancelled", boolean.class);
+      HANDOFF = lookup.findVarHandle(Side.class, "handoff", CompletableFuture.class);
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
   }
 
-  /** Where a request came in, and with what options. */
-  record Origin(Engine engine, SubmitOptions options) {}
+  /** Where a request came in, with what options, and where its KV is if that is known. */
+  record Origin(Engine engine, SubmitOptions options, Optional<KvHandoff> handoff) {}
 
   /**
    * All that a submitter doesn't need, made by whoever needs it first: a handle is made for every
@@ -48,6 +50,8 @@ public final class RequestHandle {
     private volatile @Nullable RequestResult result;
     private volatile @Nullable CompletableFuture<RequestResult> future;
     private volatile boolean cancelled;
+    private volatile @Nullable CompletableFuture<Optional<KvHandoff>> handoff;
+    private volatile @Nullable KvHandoff offered;
 
     /** The next one in the engine's list of cancellations. */
     private @Nullable RequestHandle nextCancelled;
@@ -123,6 +127,35 @@ public final class RequestHandle {
     return stage.minimalCompletionStage();
   }
 
+  /**
+   * In a context worker with a transport: where the KV of the request can be fetched, as soon as it
+   * can. Its lease has an end, so a generation worker should have it soon; the request itself ends
+   * when the KV was taken. Empty if there is none to fetch: the request ended before, its first
+   * token was its last, or this isn't such a worker.
+   */
+  public CompletionStage<Optional<KvHandoff>> handoff() {
+    Side mine = side();
+    CompletableFuture<Optional<KvHandoff>> stage = mine.handoff;
+    if (stage == null) {
+      HANDOFF.compareAndSet(mine, null, new CompletableFuture<Optional<KvHandoff>>());
+      stage = Objects.requireNonNull(mine.handoff);
+    }
+    KvHandoff known = mine.offered;
+    if (known != null || mine.result != null) {
+      stage.complete(Optional.ofNullable(known));
+    }
+    return stage.minimalCompletionStage();
+  }
+
+  /**
+   * In a generation worker with a transport: says where the KV of a request can be fetched that was
+   * submitted before that was known. The request waits for it on its rank, with its pages, for as
+   * long as a transfer may last. Once more changes nothing.
+   */
+  public void receive(KvHandoff kv) {
+    origin.engine().receive(this, kv);
+  }
+
   /** The end of the request, once it has come. */
   public Optional<RequestResult> ended() {
     Side mine = side;
@@ -160,6 +193,24 @@ public final class RequestHandle {
 
   Engine engine() {
     return origin.engine();
+  }
+
+  /** Where its KV is, as its submitter said. */
+  Optional<KvHandoff> submittedHandoff() {
+    return origin.handoff();
+  }
+
+  void offered(KvHandoff kv) {
+    Side mine = side();
+    mine.offered = kv;
+    tellHandoff(mine, Optional.of(kv));
+  }
+
+  private void tellHandoff(Side mine, Optional<KvHandoff> kv) {
+    CompletableFuture<Optional<KvHandoff>> waiting = mine.handoff;
+    if (waiting != null) {
+      origin.engine().call(() -> waiting.complete(kv));
+    }
   }
 
   boolean isCancelled() {
@@ -205,6 +256,7 @@ public final class RequestHandle {
         stream.end(ending);
       }
     }
+    tellHandoff(mine, Optional.ofNullable(mine.offered));
     CompletableFuture<RequestResult> waiting = mine.future;
     if (waiting != null) {
       origin.engine().call(() -> waiting.complete(last));

@@ -54,6 +54,9 @@ public final class TokenStream {
   /** Tokens that it made, those that nobody knows included. */
   int made;
 
+  /** The last token that it made, -1 if nobody knows it. */
+  int last = -1;
+
   /** Nothing that it makes from now on is anybody's. */
   boolean closed;
 

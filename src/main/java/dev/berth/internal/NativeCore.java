@@ -46,6 +46,7 @@ public final class NativeCore extends Exclusive {
   private final MemorySegment admits;
   private final MemorySegment changes;
   private final MemorySegment receives;
+  private final MemorySegment sends;
   private final MemorySegment encodes;
   private final MemorySegment done;
   private final MemorySegment entries;
@@ -87,6 +88,7 @@ public final class NativeCore extends Exclusive {
       admits = at(berth_core_memory.admit_address(map), (rows - 1) * berth_admit.sizeof());
       changes = at(berth_core_memory.change_address(map), (rows - 1) * berth_change.sizeof());
       receives = at(berth_core_memory.receive_address(map), rows * 4L);
+      sends = at(berth_core_memory.send_address(map), rows * 4L);
       encodes = at(berth_core_memory.encode_address(map), rows * 4L);
       done = at(berth_core_memory.done_address(map), rows * berth_done.sizeof());
       entries =
@@ -161,6 +163,7 @@ public final class NativeCore extends Exclusive {
       berth_core_config.one_loop(config, c.oneLoop() ? 1 : 0);
       berth_core_config.selects(config, c.selects() ? 1 : 0);
       berth_core_config.pad_count(config, c.padCount().ordinal());
+      berth_core_config.sends(config, c.sends() ? 1 : 0);
       MemorySegment out = arena.allocate(ValueLayout.ADDRESS);
       MemorySegment none = MemorySegment.NULL;
       int status =
@@ -251,7 +254,8 @@ public final class NativeCore extends Exclusive {
       boolean prefixSharing,
       boolean oneLoop,
       boolean selects,
-      PadCount padCount) {}
+      PadCount padCount,
+      boolean sends) {}
 
   /**
    * The pools as they were made, told by the core itself.
@@ -333,9 +337,13 @@ public final class NativeCore extends Exclusive {
     return berth_iteration.free_rows(record()) - berth_iteration.admits(record());
   }
 
-  /** Appends to the change inbox: the KV of a row is here. */
-  public void arrived(int row, long id) {
-    change(row, id, BerthNative.BERTH_CHANGE_ARRIVED());
+  /**
+   * Appends to the change inbox: the KV of a row is where it was to go, here or elsewhere.
+   *
+   * @param token the first output token of a row that receives; -1: not known
+   */
+  public void arrived(int row, long id, int token) {
+    change(row, id, BerthNative.BERTH_CHANGE_ARRIVED(), token);
   }
 
   /** Appends to the change inbox: the transfer of a row failed. */
@@ -369,6 +377,10 @@ public final class NativeCore extends Exclusive {
   }
 
   private void change(int row, long id, int kind) {
+    change(row, id, kind, -1);
+  }
+
+  private void change(int row, long id, int kind, int token) {
     int n = room(berth_iteration.changes(record()));
     if (row < 0 || row >= rows - 1) {
       throw new BerthException(
@@ -378,6 +390,8 @@ public final class NativeCore extends Exclusive {
     berth_change.request_id(c, id);
     berth_change.row(c, row);
     berth_change.kind(c, kind);
+    berth_change.token(c, token);
+    berth_change.zero(c, 0);
     berth_iteration.changes(record(), n + 1);
   }
 
@@ -560,6 +574,29 @@ public final class NativeCore extends Exclusive {
 
   public int receives() {
     return berth_iteration.receives(record());
+  }
+
+  public int sends() {
+    return berth_iteration.sends(record());
+  }
+
+  public int sendRow(int index) {
+    return open(sends).getAtIndex(ValueLayout.JAVA_INT, Objects.checkIndex(index, rows));
+  }
+
+  /** {@code berth_core_blocks}; null-free: empty if the row's request has no pages. */
+  public int[] blocks(int row, int lifeCycle, int most) {
+    enter();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_INT, most);
+      MemorySegment count = arena.allocate(ValueLayout.JAVA_INT);
+      Status.check(
+          BerthNative.berth_core_blocks(handle, row, lifeCycle, out, most, count),
+          "pages of row " + row);
+      return out.asSlice(0, count.get(ValueLayout.JAVA_INT, 0) * 4L).toArray(ValueLayout.JAVA_INT);
+    } finally {
+      leave();
+    }
   }
 
   public int deferred(int reason) {

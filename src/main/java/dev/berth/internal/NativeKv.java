@@ -808,6 +808,12 @@ public final class NativeKv extends Exclusive {
     }
   }
 
+  /** The bytes of so many slots of a pool, from the first one; empty without memory. */
+  public MemorySegment pool(int level, int pool, long slots) {
+    MemorySegment first = page(level, pool, 0);
+    return first.byteSize() == 0 ? first : at(first.address(), first.byteSize() * slots);
+  }
+
   // ------------------------------------------------------------------------------ events
 
   /** Entries of the event ring; 0: no events. */

@@ -124,6 +124,15 @@ public final class KvView {
     return kv.page(level.ordinal(), pool, slot);
   }
 
+  /**
+   * The bytes of all slots of a device pool, {@code byte[slots][slotBytes]}; empty if the cache has
+   * no memory.
+   */
+  public MemorySegment pool(int pool) {
+    long slots = usage().pages(KvLevel.DEVICE, layout.pool(pool).group()).total();
+    return kv.pool(KvLevel.DEVICE.ordinal(), pool, slots);
+  }
+
   /** The cache in numbers. */
   public KvUsage usage() {
     return KvUsage.of(kv.describe());

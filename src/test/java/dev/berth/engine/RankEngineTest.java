@@ -497,7 +497,8 @@ class RankEngineTest {
           c.prefixSharing(),
           c.oneLoop(),
           c.selects(),
-          c.padCount());
+          c.padCount(),
+          c.sends());
     }
 
     /** The sizes that are compared are those of the pools, not the plan's own a second time. */

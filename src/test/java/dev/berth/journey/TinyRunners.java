@@ -127,6 +127,11 @@ public final class TinyRunners implements ModelRunner.Factory {
       if (setup.stage() == stages - 1 && begins(batch, position)) {
         begin(sampler, batch.table(), batch.row(position));
       }
+      if (setup.stage() == 0 && batch.received(position)) {
+        sampler.begin();
+        sampler.lastToken = batch.table().token(batch.row(position), first);
+        sampler.said[sampler.lastToken]++;
+      }
       int perStage = TinyTransformer.LAYERS / stages;
       double[][] x = new double[count][];
       for (int t = 0; t < count; t++) {
