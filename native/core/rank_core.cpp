@@ -422,8 +422,7 @@ void RankCore::apply_changes() {
       row.flags &= ~uint32_t{BERTH_ROW_ENCODER_PENDING | BERTH_ROW_ENCODER_RUNNING};
     } else if (change.kind == BERTH_CHANGE_CANCEL) {
       row.flags |= BERTH_ROW_CANCELLED;
-      if (!in_transfer)
-        end(change.row, BERTH_END_CANCELLED);  // else: pages leave only when nobody writes or reads them
+      if (!in_transfer) end(change.row, BERTH_END_CANCELLED);  // else: pages leave when nobody writes or reads them
     } else if (row.flags & BERTH_ROW_CANCELLED) {
       end(change.row, BERTH_END_CANCELLED);
     } else if (change.kind == BERTH_CHANGE_FAILED) {
