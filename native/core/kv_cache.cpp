@@ -1270,8 +1270,13 @@ Status KvCache::prepare(berth_kv_batch &batch, std::span<const BatchRow> rows) n
   int32_t *column = columns_.data();
   int64_t tokens = 0;
   int64_t used = 0;
+  constexpr size_t kAhead = 16;
   for (size_t i = 0; i < n; ++i) {
     const BatchRow &r = rows[i];
+    if (i + kAhead < n) {
+      const auto ahead = static_cast<uint32_t>(rows[i + kAhead].handle);
+      if (ahead < static_cast<uint32_t>(issued_sequences_)) __builtin_prefetch(&sequences_[ahead]);
+    }
     Status status;
     const Sequence *s = r.handle == 0 ? nullptr : find(r.handle, status);
     if (r.handle != 0 && (s == nullptr || !s->active)) return Status::kState;

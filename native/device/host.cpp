@@ -400,14 +400,21 @@ void HostBackend::do_tokens(const Gather &gather) noexcept {
   for (size_t l = 0; l < layout_.life_cycles().size(); ++l) {
     if (gather.slot_mapping != 0) {
       int64_t *out = longs(gather.slot_mapping) + l * static_cast<size_t>(gather.output_tokens);
+      const bool has_pages = !layout_.life_cycles()[l].state();
       int64_t at = 0;
       for (size_t i = 0; i < n; ++i) {
         const int32_t *row =
             table(static_cast<int32_t>(l)) + static_cast<size_t>(gather.rows[i]) * static_cast<size_t>(max_blocks_);
-        for (int32_t q = 0; q < gather.queries[i]; ++q) {
-          const int32_t position = gather.history[i] + q;
-          const int64_t slot = layout_.life_cycles()[l].state() ? -1 : row[position / tpb];
-          out[at++] = slot < 0 ? -1 : slot * tpb + position % tpb;
+        // A block at a time: its tokens lie one after another.
+        const int32_t end = gather.history[i] + gather.queries[i];
+        for (int32_t position = gather.history[i]; position < end;) {
+          const int32_t block = position / tpb;
+          const int32_t here = std::min(end, (block + 1) * tpb) - position;
+          const int64_t slot = has_pages ? row[block] : -1;
+          const int64_t first = slot * tpb + position % tpb;
+          for (int32_t q = 0; q < here; ++q) out[at + q] = slot < 0 ? -1 : first + q;
+          at += here;
+          position += here;
         }
       }
       if (gather.clear_padding) std::fill(out + at, out + gather.output_tokens, -1);

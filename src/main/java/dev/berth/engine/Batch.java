@@ -6,6 +6,8 @@ import dev.berth.BerthException.Code;
 import dev.berth.id.BatchPosition;
 import dev.berth.internal.NativeCore;
 import dev.berth.request.RequestTable;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 
 /**
  * The rows of one scheduled batch. Position {@code i} is {@code BatchPosition(i)}; the methods take
@@ -126,6 +128,22 @@ public final class Batch {
       throw new BerthException(Code.ARGUMENT, "token " + token + ": 0 or more");
     }
     core.sampled(slot, check(position), token);
+  }
+
+  void sampled(MemorySegment tokens) {
+    if (tokens.byteSize() != (long) size * Integer.BYTES) {
+      throw new BerthException(
+          Code.ARGUMENT,
+          "tokens of %d bytes for a batch of %d positions".formatted(tokens.byteSize(), size));
+    }
+    int least = 0;
+    for (int i = 0; i < size; i++) {
+      least = Math.min(least, tokens.getAtIndex(ValueLayout.JAVA_INT_UNALIGNED, i));
+    }
+    if (least < -1) {
+      throw new BerthException(Code.ARGUMENT, "token " + least + ": -1 or more");
+    }
+    core.sampledMemory(slot, size).copyFrom(tokens);
   }
 
   /**

@@ -2,6 +2,7 @@
 package dev.berth.engine;
 
 import dev.berth.BerthException;
+import java.lang.foreign.MemorySegment;
 
 /**
  * What came of a batch, said position by position while it is collected; on every stage of a rank
@@ -23,6 +24,16 @@ public final class BatchResults {
    */
   public void token(int position, int token) {
     view.batch().sampled(position, token);
+  }
+
+  /**
+   * The tokens that all positions made, {@code int32[size]}: 0 or more, -1 where none was made or
+   * nobody knows it. As {@link #token} for each of them, in one copy.
+   *
+   * @throws BerthException ARGUMENT for another size or a token below -1; nothing was said then
+   */
+  public void tokens(MemorySegment all) {
+    view.batch().sampled(all);
   }
 
   /** The sequence at a position ends with the token that it made. */

@@ -206,6 +206,40 @@ class EngineTest {
 
   @Nested
   class BadInput {
+    @Test
+    void tokensOfAnotherSizeOrBelowMinusOneAreRefusedAndChangeNothing() {
+      var said = new ArrayList<BerthException.Code>();
+      class Wrong implements ModelRunner {
+        @Override
+        public void launch(BatchView batch) {}
+
+        private void refused(BatchResults results, int... tokens) {
+          try {
+            results.tokens(MemorySegment.ofArray(tokens));
+          } catch (BerthException e) {
+            said.add(e.code());
+          }
+        }
+
+        @Override
+        public void collect(BatchView batch, BatchResults results) {
+          refused(results, new int[batch.size() + 1]);
+          refused(results, new int[batch.size() - 1]);
+          int[] below = new int[batch.size()];
+          below[0] = -2;
+          refused(results, below);
+          results.tokens(MemorySegment.ofArray(IntStream.range(7, 7 + batch.size()).toArray()));
+        }
+      }
+      try (Engine engine = Engine.builder(config()).start(setup -> new Wrong())) {
+        RequestHandle handle = engine.submit(Request.of(1, 4, 1));
+        assertThat(handle.result().toCompletableFuture().join().finished()).isTrue();
+        assertThat(handle.tokens().poll()).isEqualTo(7);
+      }
+      assertThat(said).isNotEmpty().containsOnly(BerthException.Code.ARGUMENT);
+      assertThat(said.size() % 3).isZero();
+    }
+
     private void refuses(Submission.Reason reason, Request bad) {
       try (Engine engine =
           Engine.builder(config()).vocabulary(100).adapters(3, 0).waiting(16).open()) {

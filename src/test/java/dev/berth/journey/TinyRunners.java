@@ -15,6 +15,7 @@ import dev.berth.kv.KvStatus;
 import dev.berth.kv.KvTables;
 import dev.berth.kv.KvView;
 import dev.berth.request.RequestTable;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -156,11 +157,16 @@ public final class TinyRunners implements ModelRunner.Factory {
     @Override
     public void collect(BatchView batch, BatchResults results) {
       int[] tokens = Objects.requireNonNull(sampled.get(setup.rank() + "/" + batch.slot()));
+      if (setup.rank() == 0) {
+        results.tokens(MemorySegment.ofArray(tokens));
+      }
       for (int i = 0; i < batch.size(); i++) {
         if (batch.makesToken(i)) {
           long id = batch.ids().getAtIndex(JAVA_LONG, i);
           delivered.get(setup.stage()).computeIfAbsent(id, k -> new ArrayList<>()).add(tokens[i]);
-          results.token(i, tokens[i]);
+          if (setup.rank() > 0) {
+            results.token(i, tokens[i]); // on rank 0 all in one
+          }
           if (tokens[i] < TinyTransformer.END_TOKENS) {
             results.end(i);
           }
