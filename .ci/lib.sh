@@ -84,7 +84,7 @@ issue_of() {
     dev.berth.route.SeededShuffle* | dev.berth.route.PlacementView* | dev.berth.engine.EngineRouter*) echo D ;;
     dev.berth.engine.BalanceGate* | dev.berth.engine.Dummy* | dev.berth.engine.KvEventFeed*) echo D ;;
     dev.berth.engine.EngineTest* | dev.berth.engine.EngineLifecycle* | dev.berth.engine.EngineReaders*) echo D ;;
-    dev.berth.engine.EngineConcurrency* | dev.berth.journey.EngineJourney* | dev.berth.journey.OwnLoop* | dev.berth.journey.Disaggregation*) echo D ;;
+    dev.berth.engine.EngineConcurrency* | dev.berth.engine.SlotStore* | dev.berth.journey.EngineJourney* | dev.berth.journey.OwnLoop* | dev.berth.journey.Disaggregation*) echo D ;;
     dev.berth.engine.FillRules* | dev.berth.engine.PaddingAndHolds* | dev.berth.engine.BugCases*) echo D ;;
     dev.berth.cli.Simulate* | dev.berth.CasesPage*) echo D ;;
     dev.berth.device.* | dev.berth.cuda.* | cuda_* | device_*) echo E ;;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.berth.engine;
 
+import dev.berth.BerthException;
 import dev.berth.kv.KvView;
 import dev.berth.request.RequestTable;
 import java.util.Optional;
@@ -23,4 +24,14 @@ public record RankSetup(
     int positions,
     int slots,
     Optional<KvView> kv,
-    RequestTable table) {}
+    RequestTable table) {
+  /**
+   * Rows of the runner's own, as many as the plan has use for.
+   *
+   * @param rowBytes bytes of a row, 1 or more
+   * @throws BerthException CONFIGURATION for more than {@link SlotStore#MOST_BYTES}
+   */
+  public SlotStore store(SlotStore.Use use, long rowBytes) {
+    return new SlotStore(this, use, rowBytes);
+  }
+}

@@ -139,6 +139,11 @@ public final class RequestTable {
     return WaitReason.of(berth_row.wait_reason(row(row)) & 0xff);
   }
 
+  /** Number of the row's admission on its rank, never that of another one; 0: it never had one. */
+  public long admission(int row) {
+    return berth_cold_row.admission(cold(row));
+  }
+
   /** The caller's own number. */
   public long tag(int row) {
     return berth_cold_row.tag(cold(row));
