@@ -452,6 +452,8 @@ final class WorldDraw {
       case MESSAGES_LOST -> new Happening(fault, node, at, between(1, 3));
       case CLOCK_JUMPS -> {
         int jump = between(500, 50_000);
+        // One in eight ends a turn of the watch that has only begun.
+        jump += jump % 8 == 0 ? (int) World.WATCH_MICROS : 0;
         yield new Happening(fault, node, at, random.nextBoolean() ? jump : -jump);
       }
       case DEAD_RANK, ID_REUSED, NEVER_FITS, EXPIRED -> throw new AssertionError(fault);

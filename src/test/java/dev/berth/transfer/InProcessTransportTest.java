@@ -246,6 +246,20 @@ class InProcessTransportTest {
   }
 
   @Test
+  void whatIsBeingTakenIsNotGivenASecondTime() {
+    Side slow = slow(1);
+    Peer peer = slow.connect(source);
+    LeaseId lease = source.offer(2, 3);
+    slow.fetch(peer, lease, pages(0, 1), pages(2, 3));
+    assertThat(slow.poll()).as("a page of two").isEmpty();
+    slow.fetch(peer, lease, pages(4, 5), pages(2, 3));
+    assertThat(slow.poll())
+        .extracting(Completion::outcome)
+        .as("the second one is refused before the first is done")
+        .contains(Outcome.REJECTED);
+  }
+
+  @Test
   void aPoolThatIsDeregisteredEndsWhatIsUnderWay() {
     Side slow = slow(1);
     LeaseId lease = source.offer(0, 1);
