@@ -18,13 +18,17 @@ import dev.berth.plan.SeatPolicy;
 import dev.berth.plan.StartupValidator;
 import dev.berth.plan.Trait;
 import dev.berth.plan.WorkerShape;
+import dev.berth.request.Relax;
 import dev.berth.request.Request;
+import dev.berth.request.SchedulingParams;
+import dev.berth.route.RankCap;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.random.RandomGenerator;
 import java.util.random.RandomGeneratorFactory;
 import org.junit.jupiter.api.Test;
@@ -66,6 +70,7 @@ class SlotStoreTest {
     final int[][] made;
     final Map<Integer, Long> inFlight = new HashMap<>(); // by row of the store: whose it is
     final Map<Integer, List<Integer>> bySlot = new HashMap<>(); // rows of a batch under way
+    final Set<Integer> rows = new HashSet<>(); // of the request table
     int begun;
     boolean swaps;
     boolean swapped;
@@ -94,6 +99,7 @@ class SlotStoreTest {
         assertThat(other == null || other == admission || store.begins(batch, i))
             .as("a row passes on only to who begins")
             .isTrue();
+        this.rows.add(batch.row(i));
         begun += store.begins(batch, i) ? 1 : 0;
         held.add(index);
         made[batch.slot()][i] = next(batch, i, store.row(index));
@@ -173,7 +179,13 @@ class SlotStoreTest {
             })) {
       var handles = new ArrayList<RequestHandle>();
       for (long id = 0; id < 150; id++) {
-        handles.add(engine.submit(Request.of(id, random.nextInt(1, 20), random.nextInt(1, 30))));
+        Request request = Request.of(id, random.nextInt(1, 20), random.nextInt(1, 30));
+        boolean crowds = config.cap() == RankCap.OFF;
+        handles.add(
+            engine.submit(
+                crowds
+                    ? request.withScheduling(SchedulingParams.target(0, Relax.RELAXED))
+                    : request));
       }
       for (RequestHandle handle : handles) {
         assertThat(handle.result().toCompletableFuture().join().finished()).isTrue();
@@ -200,6 +212,19 @@ class SlotStoreTest {
             config(new Trait[] {Trait.ATTENTION_DP, Trait.OVERLAP}, 2, -1))) {
       areThoseOfEachAlone(run(config, use, false, new ArrayList<>()));
     }
+  }
+
+  /** More sequences on a rank than seats: rows of the table go round, seats don't wait for that. */
+  @ParameterizedTest
+  @EnumSource(mode = EnumSource.Mode.EXCLUDE, names = "WORK")
+  void whoLeftKeepsNobodyOut(Use use) {
+    EngineConfig config =
+        config(new Trait[] {Trait.ATTENTION_DP}, 1, -1).toBuilder().cap(RankCap.OFF).build();
+    var chains = new ArrayList<Chain>();
+    areThoseOfEachAlone(run(config, use, false, chains));
+    assertThat(chains.getFirst().rows.size())
+        .as("rows of the table that had a sequence")
+        .isGreaterThan(config.plan().seats().count());
   }
 
   /** Who gives way loses its seat, and begins again in a row of zeros. */
