@@ -82,6 +82,8 @@ issue_of() {
     dev.berth.transfer.* | dev.berth.simulate.* | dev.berth.engine.log.* | dev.berth.model.*) echo D ;;
     dev.berth.route.Kv* | dev.berth.route.Conversation* | dev.berth.route.Router* | dev.berth.route.kernel.*) echo D ;;
     dev.berth.route.SeededShuffle* | dev.berth.route.PlacementView* | dev.berth.engine.EngineRouter*) echo D ;;
+    # Most of what the slow fleet draws are gates, holds, encoders, padding and pauses.
+    dev.berth.engine.NaiveFleet*) echo D ;;
     dev.berth.engine.BalanceGate* | dev.berth.engine.Dummy* | dev.berth.engine.KvEventFeed*) echo D ;;
     dev.berth.engine.EngineTest* | dev.berth.engine.EngineLifecycle* | dev.berth.engine.EngineReaders*) echo D ;;
     dev.berth.engine.EngineConcurrency* | dev.berth.engine.SlotStore* | dev.berth.journey.EngineJourney* | dev.berth.journey.OwnLoop* | dev.berth.journey.Disaggregation*) echo D ;;

@@ -199,7 +199,7 @@ class DamagedInputTest {
 
   @Test
   void damagedConfigurationsArePlannedOrRefusedWithTheirPlace() {
-    configurations(1_000);
+    configurations(500);
   }
 
   @Test
@@ -233,7 +233,7 @@ class DamagedInputTest {
 
   @Test
   void damagedScenariosAreRunOrRefusedWithTheirPlace() {
-    scenarios(1_000);
+    scenarios(500);
   }
 
   @Test
@@ -275,7 +275,7 @@ class DamagedInputTest {
 
   @Test
   void damagedTracesAreRunOrRefusedWithTheirPlace() throws IOException {
-    traces(1_000);
+    traces(500);
   }
 
   @Test
